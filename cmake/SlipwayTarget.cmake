@@ -1,0 +1,41 @@
+# What every target of this project is compiled with, in one place.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")
+
+find_program(SLIPWAY_CCACHE ccache)
+if(SLIPWAY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${SLIPWAY_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SLIPWAY_CCACHE})
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(slipway_options INTERFACE)
+target_compile_options(slipway_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
+  -Wcast-qual -Wundef -Wextra-semi
+  # g++ 12 warns of std::string's own operator+ (GCC bug 105651, mended in 13).
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+  $<$<BOOL:${SLIPWAY_WERROR}>:-Werror>)
+target_link_libraries(slipway_options INTERFACE Threads::Threads)
+
+# slipway_layer(NAME sources...): one folder of src/ is one target, and sees only its own tree and include/.
+function(slipway_layer name)
+  add_library(slipway_${name} OBJECT ${ARGN})
+  target_link_libraries(slipway_${name} PRIVATE $<BUILD_INTERFACE:slipway_options>)
+  target_compile_definitions(slipway_${name} PRIVATE SLIPWAY_BUILDING
+    $<$<BOOL:${SLIPWAY_NO_MEMBARRIER}>:SLIPWAY_NO_MEMBARRIER>)
+  target_include_directories(slipway_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  set_property(GLOBAL APPEND PROPERTY SLIPWAY_LAYERS slipway_${name})
+endfunction()

@@ -1,0 +1,17 @@
+// Time as this project counts it: nanoseconds of the steady clock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
+namespace slipway::internal {
+
+inline std::int64_t now_ns() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace slipway::internal

@@ -1,0 +1,35 @@
+// A thread's place to sleep until another wakes it, with a limit. One sleeper, any number of wakers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace slipway::internal {
+
+// Tells the processor that this is a spin loop.
+inline void cpu_relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("isb" ::: "memory");
+#endif
+}
+
+// Processors that this process may run on, at least 1.
+unsigned available_processors() noexcept;
+
+class Parker {
+ public:
+  // Sleeps until unpark() or the deadline (now_ns() time). An unpark() that came before counts, once.
+  // Returns false when the deadline passed first.
+  bool park(std::int64_t deadline_ns) noexcept;
+
+  // Everything written before it is visible to the thread that it wakes.
+  void unpark() noexcept;
+
+ private:
+  // 0 nothing, 1 woken, 2 asleep. unpark's exchange (release) pairs with park's (acquire).
+  std::atomic<std::uint32_t> word_{0};
+};
+
+}  // namespace slipway::internal

@@ -1,0 +1,36 @@
+// Who is calling: a number per thread that is never reused, and whether the thread is inside a callback.
+#pragma once
+
+#include <cstdint>
+
+namespace slipway::internal {
+
+// 0 until thread_id() was called on this thread, and again while it runs a kernel or host function: so the
+// one comparison that the fast path makes with a stream's owner also turns away calls from inside callbacks.
+// initial-exec: one instruction to read it, no call.
+extern thread_local constinit std::uint64_t t_fast_thread_id __attribute__((tls_model("initial-exec")));
+extern thread_local constinit bool t_in_callback __attribute__((tls_model("initial-exec")));
+
+// This thread's number, from 1 upwards, given on first use.
+std::uint64_t thread_id() noexcept;
+
+// Marks the time in which user code (a kernel, a host function) runs on this thread. Nests.
+class CallbackScope {
+ public:
+  CallbackScope() noexcept : saved_id_(t_fast_thread_id), saved_in_(t_in_callback) {
+    t_fast_thread_id = 0;
+    t_in_callback = true;
+  }
+  ~CallbackScope() {
+    t_fast_thread_id = saved_id_;
+    t_in_callback = saved_in_;
+  }
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
+
+ private:
+  std::uint64_t saved_id_;
+  bool saved_in_;
+};
+
+}  // namespace slipway::internal

@@ -1,0 +1,199 @@
+#include "device/device_impl.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/thread_id.h"
+#include "device/stream_impl.h"
+
+namespace slipway::internal {
+namespace {
+
+std::uint32_t next_device_id() noexcept {
+  static std::atomic<std::uint32_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+DeviceImpl::DeviceImpl(std::unique_ptr<DriverEnvironment> environment, std::unique_ptr<Driver> driver)
+    : environment_(std::move(environment)), driver_(std::move(driver)), info_(driver_->info()), id_(next_device_id()) {}
+
+DeviceImpl::~DeviceImpl() {
+  try {
+    close(deadline(-1));
+  } catch (const Error&) {
+    // There is nobody left to tell.
+  }
+  if (leaked_) {
+    retired_.leak();
+    (void)driver_.release();
+    (void)environment_.release();
+  } else {
+    retired_.clear();
+  }
+}
+
+void DeviceImpl::check_usable(const char* what, std::uint32_t generation) const {
+  if (t_in_callback) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                std::string(what) + " is not allowed in a kernel or host function, since it could wait for the very "
+                                    "work that calls it; do it from the thread that submits");
+  }
+  if (closed_.load(std::memory_order_acquire)) {
+    throw Error(ErrorCode::kStaleContext, std::string(what) + " was asked of the device '" + info_.uri +
+                                              "', which is closed; open it again");
+  }
+  if (generation != 0 && generation != generation_.load(std::memory_order_acquire)) {
+    throw Error(ErrorCode::kStaleContext, std::string(what) + " was asked of something that was made before the device '" +
+                                              info_.uri + "' was reset; make it anew");
+  }
+}
+
+std::int64_t DeviceImpl::deadline(std::int64_t limit_ms) const noexcept {
+  const std::int64_t now = now_ns();
+  if (limit_ms < 0) return now + environment_->wait_rules.default_limit_ns;
+  // Beyond a hundred years the sum would overflow, and nobody would notice the difference.
+  constexpr std::int64_t kLongest_ms = std::int64_t{100} * 365 * 24 * 3600 * 1000;
+  return now + std::min(limit_ms, kLongest_ms) * 1'000'000;
+}
+
+void DeviceImpl::add_stream(const std::shared_ptr<StreamImpl>& stream) {
+  {
+    const std::lock_guard lock(streams_mutex_);
+    streams_.push_back({stream.get(), stream});
+  }
+  if (environment_->timeline.load(std::memory_order_acquire)) {
+    stream->driver_stream().sink().set_slow_flags(kSlowTimeline);
+  }
+}
+
+void DeviceImpl::remove_stream(StreamImpl* stream) {
+  const std::lock_guard lock(streams_mutex_);
+  std::erase_if(streams_, [&](const Entry& e) { return e.stream == stream; });
+  stream->counters().add_to(gone_);
+}
+
+std::vector<std::shared_ptr<StreamImpl>> DeviceImpl::streams() {
+  std::vector<std::shared_ptr<StreamImpl>> alive;
+  const std::lock_guard lock(streams_mutex_);
+  for (const Entry& entry : streams_) {
+    if (auto stream = entry.handle.lock()) alive.push_back(std::move(stream));
+  }
+  return alive;
+}
+
+Counters DeviceImpl::count() {
+  retired_.collect();
+  Counters total;
+  {
+    const std::lock_guard lock(streams_mutex_);
+    total = gone_;
+    for (const Entry& entry : streams_) entry.stream->counters().add_to(total);
+  }
+  const DeviceCounters& c = environment_->counters;
+  total.empty_launches = c.empty_launches.load(std::memory_order_relaxed);
+  total.modules_loaded = c.modules_loaded.load(std::memory_order_relaxed);
+  total.modules_unloaded = c.modules_unloaded.load(std::memory_order_relaxed);
+  total.live_memory_bytes = c.live_memory_bytes.load(std::memory_order_relaxed);
+  total.staged_bytes = c.staged_bytes.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kReasonCount; ++i) total.reasons[i] = c.reasons[i].load(std::memory_order_relaxed);
+  return total;
+}
+
+bool DeviceImpl::drain(std::int64_t deadline_ns) {
+  // Marks on the driver's streams themselves, since some have no handle any more.
+  bool all = true;
+  for (const auto& stream : retired_.streams()) {
+    while (stream->completed() < stream->sink().submitted()) {
+      if (now_ns() > deadline_ns) {
+        all = false;
+        break;
+      }
+      // Bounded by the deadline. Marks cannot be submitted here (the handle's right to submit is not ours).
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return all;
+}
+
+void DeviceImpl::synchronize(std::int64_t deadline_ns) {
+  check_usable("synchronize");
+  const auto alive = streams();
+  std::vector<std::uint64_t> marks;
+  for (const auto& stream : alive) marks.push_back(stream->internal_mark());
+  Status first;
+  for (std::size_t i = 0; i < alive.size(); ++i) {
+    Status status = alive[i]->driver_stream().wait(marks[i], deadline_ns);
+    if (first.ok()) first = std::move(status);
+  }
+  for (const auto& stream : alive) {
+    if (first.ok()) first = stream->take_failure();
+  }
+  if (!drain(deadline_ns) && first.ok()) {
+    first = Status(ErrorCode::kTimeout, "work of a stream without a handle had not passed when the wait's limit ran out; "
+                                        "wait again with a longer limit");
+  }
+  retired_.collect();
+  first.throw_if_error();
+}
+
+void DeviceImpl::start_timeline(std::size_t capacity) {
+  check_usable("start_timeline");
+  const std::lock_guard lock(timeline_mutex_);
+  if (environment_->timeline.load(std::memory_order_acquire)) {
+    throw Error(ErrorCode::kFailedPrecondition, "the timeline is on already; call stop_timeline() first");
+  }
+  logs_.push_back(std::make_unique<TimelineLog>(capacity));
+  environment_->timeline.store(logs_.back().get(), std::memory_order_release);
+  for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowTimeline);
+}
+
+std::vector<TimelineEntry> DeviceImpl::stop_timeline() {
+  check_usable("stop_timeline");
+  const std::lock_guard lock(timeline_mutex_);
+  TimelineLog* log = environment_->timeline.exchange(nullptr, std::memory_order_acq_rel);
+  if (!log) return {};
+  for (const auto& stream : streams()) stream->driver_stream().sink().clear_slow_flags(kSlowTimeline);
+  return log->take();
+}
+
+void DeviceImpl::reset() {
+  check_usable("reset");
+  generation_.fetch_add(1, std::memory_order_acq_rel);
+  for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowClosed);
+  drain(deadline(-1));
+  environment_->lost.store(false, std::memory_order_release);
+  driver_->reset().throw_if_error();
+  retired_.collect();
+}
+
+void DeviceImpl::close(std::int64_t deadline_ns) {
+  const std::lock_guard lock(close_mutex_);
+  if (closed_.exchange(true, std::memory_order_acq_rel)) return;
+  for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowClosed);
+  bool drained = false;
+  {
+    const BlockingScope scope(rules());
+    // Work behind a hold or a gate that nobody opens never passes: it is discarded at the deadline.
+    drained = drain(deadline_ns);
+    constexpr std::int64_t kJoinLimit_ns = 2'000'000'000;
+    const bool stopped = driver_->shut_down(std::max(deadline_ns, now_ns() + kJoinLimit_ns));
+    if (!stopped) {
+      leaked_ = true;
+      throw Error(ErrorCode::kTimeout, "the device '" + info_.uri +
+                                           "' has a kernel or host function that does not end; its threads and memory "
+                                           "were left behind");
+    }
+    retired_.collect();
+  }
+  if (!drained) {
+    throw Error(ErrorCode::kTimeout, "work on the device '" + info_.uri +
+                                         "' had not passed when the limit of close ran out; it was discarded");
+  }
+}
+
+}  // namespace slipway::internal

@@ -1,0 +1,76 @@
+// What a Device handle refers to, and what everything made from it keeps alive.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device/address_map.h"
+#include "device/driver.h"
+#include "device/retire.h"
+
+namespace slipway::internal {
+
+class StreamImpl;
+
+class DeviceImpl {
+ public:
+  DeviceImpl(std::unique_ptr<DriverEnvironment> environment, std::unique_ptr<Driver> driver);
+  ~DeviceImpl();
+
+  // Refuses use from inside a callback, of a closed device, and of things made before a reset
+  // (generation != 0 and not the current one).
+  void check_usable(const char* what, std::uint32_t generation = 0) const;
+
+  Driver& driver() noexcept { return *driver_; }
+  DriverEnvironment& environment() noexcept { return *environment_; }
+  DeviceCounters& counters() noexcept { return environment_->counters; }
+  WaitRules& rules() noexcept { return environment_->wait_rules; }
+  const DeviceInfo& info() const { return info_; }
+  std::uint32_t id() const noexcept { return id_; }  // unique among all devices of the process, from 1
+  std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+  AddressMap& addresses() noexcept { return addresses_; }
+  RetireList& retired() noexcept { return retired_; }
+
+  std::int64_t deadline(std::int64_t limit_ms) const noexcept;
+
+  void add_stream(const std::shared_ptr<StreamImpl>& stream);
+  void remove_stream(StreamImpl* stream);  // keeps its counters
+  // Those that have a handle. Nothing may wait under the lock of the list, as a host function may drop a stream.
+  std::vector<std::shared_ptr<StreamImpl>> streams();
+  Counters count();
+
+  void synchronize(std::int64_t deadline_ns);
+  void start_timeline(std::size_t capacity);
+  std::vector<TimelineEntry> stop_timeline();
+  void reset();
+  // Drains and joins. Throws Timeout, leaving the device closed and what cannot stop leaked.
+  void close(std::int64_t deadline_ns);
+
+ private:
+  bool drain(std::int64_t deadline_ns);
+
+  std::unique_ptr<DriverEnvironment> environment_;
+  std::unique_ptr<Driver> driver_;
+  DeviceInfo info_;  // the driver's, kept beyond its end
+  const std::uint32_t id_;
+  std::atomic<std::uint32_t> generation_{1};
+  std::atomic<bool> closed_{false};
+  bool leaked_ = false;  // something runs on for good: what it may touch is not destroyed
+  std::mutex close_mutex_;
+  AddressMap addresses_;
+  RetireList retired_;
+  std::mutex streams_mutex_;
+  struct Entry {
+    StreamImpl* stream;
+    std::weak_ptr<StreamImpl> handle;
+  };
+  std::vector<Entry> streams_;
+  Counters gone_;  // of streams that were dropped; under streams_mutex_
+  std::mutex timeline_mutex_;
+  std::vector<std::unique_ptr<TimelineLog>> logs_;  // the last is the current one; kept, as workers may hold it
+};
+
+}  // namespace slipway::internal

@@ -1,0 +1,90 @@
+#include "device/retire.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace slipway::internal {
+
+void RetireList::add_stream(std::shared_ptr<DriverStream> stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.push_back(std::move(stream));
+}
+
+void RetireList::retire_stream(const std::shared_ptr<DriverStream>& stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    dropped_.push_back(stream);
+  }
+  collect();
+}
+
+std::vector<RetireList::Passing> RetireList::pending_now() const {
+  std::vector<Passing> pending;
+  for (const auto& stream : streams_) {
+    const std::uint64_t submitted = stream->sink().submitted();
+    if (stream->completed() < submitted) pending.push_back({stream, submitted});
+  }
+  return pending;
+}
+
+void RetireList::retire(std::function<void()> destroy) {
+  {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back({pending_now(), std::move(destroy)});
+  }
+  collect();
+}
+
+void RetireList::collect_locked(std::vector<std::function<void()>>& ready,
+                                std::vector<std::shared_ptr<DriverStream>>& gone) {
+  std::erase_if(entries_, [&](Entry& entry) {
+    std::erase_if(entry.waits_for, [](const Passing& p) { return p.stream->completed() >= p.sequence; });
+    if (!entry.waits_for.empty()) return false;
+    ready.push_back(std::move(entry.destroy));
+    return true;
+  });
+  std::erase_if(dropped_, [&](std::shared_ptr<DriverStream>& stream) {
+    if (stream->completed() < stream->sink().submitted()) return false;
+    std::erase(streams_, stream);
+    gone.push_back(std::move(stream));
+    return true;
+  });
+}
+
+void RetireList::collect() {
+  // Destroyed outside the lock: a destructor may drop the last handle of something else.
+  std::vector<std::function<void()>> ready;
+  std::vector<std::shared_ptr<DriverStream>> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    if (entries_.empty() && dropped_.empty()) return;
+    collect_locked(ready, gone);
+  }
+  for (auto& destroy : ready) destroy();
+}
+
+void RetireList::clear() {
+  std::vector<Entry> entries;
+  std::vector<std::shared_ptr<DriverStream>> streams, dropped;
+  {
+    const std::lock_guard lock(mutex_);
+    entries.swap(entries_);
+    streams.swap(streams_);
+    dropped.swap(dropped_);
+  }
+  for (auto& entry : entries) entry.destroy();
+}
+
+void RetireList::leak() {
+  const std::lock_guard lock(mutex_);
+  new std::vector<Entry>(std::move(entries_));
+  new std::vector<std::shared_ptr<DriverStream>>(std::move(streams_));
+  new std::vector<std::shared_ptr<DriverStream>>(std::move(dropped_));
+}
+
+std::vector<std::shared_ptr<DriverStream>> RetireList::streams() const {
+  const std::lock_guard lock(mutex_);
+  return streams_;
+}
+
+}  // namespace slipway::internal

@@ -1,0 +1,143 @@
+#include "device/stream_impl.h"
+
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace slipway::internal {
+
+StreamImpl::StreamImpl(std::shared_ptr<DeviceImpl> device, std::shared_ptr<DriverStream> driver_stream,
+                       std::string name, std::uint64_t id)
+    : asymmetric_(asymmetric_fences()),
+      sink_(&driver_stream->sink()),
+      device_(std::move(device)),
+      driver_(std::move(driver_stream)),
+      name_(name.empty() ? "stream " + std::to_string(id) : std::move(name)),
+      id_(id),
+      base_(driver_->base()),
+      generation_(device_->generation()) {
+  sink_->clear_slow_flags(~std::uint32_t{0});
+  if (device_->environment().blocking) sink_->set_slow_flags(kSlowBlocking);
+}
+
+StreamImpl::~StreamImpl() {
+  device_->remove_stream(this);
+  // What was submitted still runs; the driver's stream goes after it.
+  device_->retired().retire_stream(driver_);
+}
+
+StreamImpl::Submission::Submission(StreamImpl& stream) : stream_(stream) {
+  stream.device_->check_usable("a submission to a stream", stream.generation_);
+  const std::uint64_t me = thread_id();
+  std::uint64_t owner = stream.owner_.load(std::memory_order_relaxed);
+  if (owner == kNobody && stream.owner_.compare_exchange_strong(owner, me, std::memory_order_acq_rel)) owner = me;
+  if (owner == me) {
+    if (store_then_load(stream.entered_, true, stream.owner_, stream.asymmetric_) == me) {
+      biased_ = true;
+      return;
+    }
+    stream.leave();
+  }
+  lock_ = std::unique_lock(stream.mutex_, std::try_to_lock);
+  if (!lock_.owns_lock()) {
+    const BlockingScope scope(stream.device_->rules());
+    lock_.lock();
+  }
+  if (stream.owner_.load(std::memory_order_relaxed) == kShared) return;
+  stream.device_->counters().note(Reason::kStreamShared);
+  bool entered = store_then_load_rare(stream.owner_, kShared, stream.entered_, stream.asymmetric_);
+  if (!entered) return;
+  const BlockingScope scope(stream.device_->rules());
+  // The owner is inside one submission: it leaves at the latest when its wait for room runs out.
+  while (stream.entered_.load(std::memory_order_acquire)) std::this_thread::yield();
+}
+
+void StreamImpl::Submission::release() noexcept {
+  if (biased_) stream_.leave();
+  biased_ = false;
+  if (lock_.owns_lock()) lock_.unlock();
+}
+
+Status StreamImpl::refusal() {
+  const std::uint32_t flags = sink_->slow_flags();
+  if ((flags & kSlowClosed) != 0) {
+    return {ErrorCode::kStaleContext, "stream '" + name_ +
+                                          "' belongs to a device that was closed or reset; create a stream of the "
+                                          "device as it is now"};
+  }
+  if (device_->environment().lost.load(std::memory_order_acquire)) {
+    ErrorDetails details = device_->environment().lost_cause().details();
+    details.submitted = false;
+    details.sentence = "the device '" + device_->info().uri + "' is lost and takes no work until reset() is called; "
+                       "the cause: " + details.sentence;
+    return Status(std::move(details));
+  }
+  if ((flags & kSlowFailed) == 0) return {};
+  const Status failure = driver_->failure();
+  if (failure.ok()) return {};
+  ErrorDetails details = failure.details();
+  details.submitted = false;  // what is refused now was not
+  details.sentence = "stream '" + name_ + "' has failed and refuses work until recover() is called; the cause: " +
+                     details.sentence;
+  return Status(std::move(details));
+}
+
+void StreamImpl::check_open() {
+  device_->check_usable("a submission to a stream", generation_);
+  refusal().throw_if_error();
+}
+
+std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record, std::uint32_t bytes,
+                                 const std::string& name, bool quiet) {
+  if (!quiet) refusal().throw_if_error();
+  Status why;
+  std::byte* place = sink_->reserve(bytes, why);
+  if (!place) why.throw_if_error();
+  std::memcpy(place, record, bytes);
+  const std::uint64_t sequence = sink_->submitted() + 1;
+  if ((sink_->slow_flags() & kSlowTimeline) != 0) {
+    if (TimelineLog* log = device_->environment().timeline.load(std::memory_order_acquire)) {
+      log->submitted(sink_, name_, sequence, sequence - base_, name, now_ns());
+    }
+  }
+  const bool must_kick = sink_->commit(bytes);
+  submission.release();
+  if (must_kick) kick();
+  return sequence;
+}
+
+void StreamImpl::settle(bool quiet) {
+  if (quiet || (sink_->slow_flags() & kSlowBlocking) == 0) return;
+  device_->counters().note(Reason::kBlockingMode);
+  synchronize(device_->deadline(-1));
+}
+
+std::uint64_t StreamImpl::internal_mark() {
+  EventRecord record{};
+  record.header = {sizeof(EventRecord), RecordKind::kEventMark, 0, 0};
+  static_assert(sizeof(EventRecord) % kRecordAlignment == 0);
+  Submission submission(*this);
+  return append(submission, reinterpret_cast<const std::byte*>(&record), sizeof record, "mark", true);
+}
+
+Status StreamImpl::take_failure() {
+  if ((sink_->slow_flags() & kSlowFailed) == 0 || failure_told_.exchange(true, std::memory_order_acq_rel)) return {};
+  return driver_->failure();
+}
+
+void StreamImpl::synchronize(std::int64_t deadline_ns) {
+  device_->check_usable("synchronize", generation_);
+  driver_->wait(internal_mark(), deadline_ns).throw_if_error();
+  device_->retired().collect();
+  take_failure().throw_if_error();
+}
+
+void StreamImpl::recover() {
+  device_->check_usable("recover", generation_);
+  if ((sink_->slow_flags() & kSlowFailed) == 0) return;
+  driver_->wait(internal_mark(), device_->deadline(-1)).throw_if_error();
+  driver_->recover();
+  failure_told_.store(false, std::memory_order_release);
+}
+
+}  // namespace slipway::internal

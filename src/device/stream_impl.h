@@ -1,0 +1,130 @@
+// The submitting side of a stream: who may write to its sink, and the way a record takes into it.
+//
+// A stream is biased to the first thread that submits. Invariants:
+//   B1  the producer's fields of the sink are touched only by who holds the right to submit: the owner between
+//       entered_ = 1 and entered_ = 0 while owner_ is its id, or whoever holds mutex_ once owner_ is kShared.
+//   B2  the owner stores entered_ and then reads owner_; who revokes the bias stores owner_ = kShared and then
+//       reads entered_ (base/fence.h): so the revoker waits for the owner to leave, or the owner sees that the
+//       bias is gone and takes the mutex.
+//   B3  owner_ goes kNobody -> a thread's id -> kShared, and never back; only the owner writes entered_.
+// The owner's leaving store (release) pairs with the revoker's load (acquire): what the owner wrote is seen.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/fence.h"
+#include "base/thread_id.h"
+#include "device/device_impl.h"
+#include "trace/counters.h"
+
+namespace slipway::internal {
+
+class StreamImpl {
+ public:
+  StreamImpl(std::shared_ptr<DeviceImpl> device, std::shared_ptr<DriverStream> driver_stream, std::string name,
+             std::uint64_t id);
+  ~StreamImpl();
+
+  DeviceImpl& device() noexcept { return *device_; }
+  const std::shared_ptr<DeviceImpl>& shared_device() const noexcept { return device_; }
+  std::uint32_t generation() const noexcept { return generation_; }
+  DriverStream& driver_stream() noexcept { return *driver_; }
+  const std::string& name() const noexcept { return name_; }
+  StreamCounters& counters() noexcept { return counters_; }
+
+  // --- The fast path ---
+  // The right to submit, when this thread is the owner and nothing asks for the slow path: the sink, or null.
+  Sink* try_enter() noexcept {
+    const std::uint64_t me = t_fast_thread_id;  // 0 inside callbacks, and owner_ is never 0
+    if (owner_.load(std::memory_order_relaxed) != me) return nullptr;
+    // Asymmetric fences make this a plain store, a compiler barrier and a load.
+    if (store_then_load(entered_, true, owner_, asymmetric_) == me && sink_->slow_flags() == 0) [[likely]] return sink_;
+    leave();
+    return nullptr;
+  }
+  void leave() noexcept { entered_.store(false, std::memory_order_release); }
+  void kick() { driver_->kick(); }
+
+  // --- The general way ---
+  // Submits one finished record: takes the right to submit, refuses on a failed or closed stream, waits for
+  // room, and in blocking mode for the record itself. `name` is for the timeline. Calls `count` with the right
+  // held. Returns the sequence number. Throws with nothing submitted, except in blocking mode, where the
+  // failure of the work itself is thrown.
+  template <class Count>
+  std::uint64_t submit(const std::byte* record, std::uint32_t bytes, const std::string& name, Count&& count) {
+    return submit_owning([] {}, record, bytes, name, std::forward<Count>(count));
+  }
+
+  // The same for a record that owns something: `taken` is called once the record is in the sink.
+  template <class Taken, class Count>
+  std::uint64_t submit_owning(Taken&& taken, const std::byte* record, std::uint32_t bytes, const std::string& name,
+                              Count&& count) {
+    std::uint64_t sequence = 0;
+    {
+      Submission submission(*this);
+      count(counters_);
+      sequence = append(submission, record, bytes, name, false);
+      taken();
+    }
+    settle(false);
+    return sequence;
+  }
+
+  // A mark that belongs to no event, also on a failed stream: something to wait for. Its number in the sink.
+  std::uint64_t internal_mark();
+
+  // The failure that nobody was told of yet; then it counts as told.
+  Status take_failure();
+  void synchronize(std::int64_t deadline_ns);
+  void recover();
+  // Throws what a submission would be refused with.
+  void check_open();
+  std::uint64_t submitted() const noexcept { return sink_->submitted() - base_; }
+  std::uint64_t completed() { return driver_->completed() - base_; }
+
+ private:
+  static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
+  static constexpr std::uint64_t kShared = ~std::uint64_t{0} - 1;
+
+  // Holds the right to submit, biased or locked.
+  class Submission {
+   public:
+    explicit Submission(StreamImpl& stream);
+    ~Submission() { release(); }
+    void release() noexcept;
+
+   private:
+    StreamImpl& stream_;
+    bool biased_ = false;
+    std::unique_lock<std::mutex> lock_;
+  };
+  // Writes the record, gives up the right to submit and kicks. `quiet` also submits on a failed stream and does
+  // not wait: internal marks.
+  std::uint64_t append(Submission& submission, const std::byte* record, std::uint32_t bytes, const std::string& name,
+                       bool quiet);
+  // What follows a submission once the right to submit is given up: in blocking mode, waiting for it.
+  void settle(bool quiet);
+  Status refusal();
+
+  // What the fast path reads, together.
+  std::atomic<std::uint64_t> owner_{kNobody};
+  std::atomic<bool> entered_{false};
+  bool asymmetric_;
+  Sink* sink_;
+  StreamCounters counters_;
+
+  std::shared_ptr<DeviceImpl> device_;
+  std::shared_ptr<DriverStream> driver_;
+  std::string name_;
+  std::uint64_t id_;
+  std::uint64_t base_;  // the sink may have been used before: its count at the beginning
+  std::uint32_t generation_;
+  std::mutex mutex_;
+  std::atomic<bool> failure_told_{false};
+};
+
+}  // namespace slipway::internal

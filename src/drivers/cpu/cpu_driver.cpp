@@ -1,0 +1,185 @@
+#include "drivers/cpu/cpu_driver.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "base/parker.h"
+#include "drivers/cpu/cpu_executor.h"
+#include "drivers/cpu/cpu_module.h"
+#include "engine/lane_event.h"
+#include "engine/walker.h"
+
+namespace slipway::internal {
+namespace {
+
+constexpr AbiDescriptor kAbi{};
+constexpr std::uint32_t kAlignment = 64;
+// Chosen by the measurement in bench/launch (wake-up row): a parked worker costs its waker about 7 us and runs
+// 15-40 us later, so looking around for 50 us at most doubles the cost of a gap.
+constexpr std::int64_t kDefaultSpin_us = 50;
+
+class CpuDriver final : public Driver {
+ public:
+  CpuDriver(DeviceInfo info, const EngineOptions& options, DriverEnvironment& environment)
+      : info_(std::move(info)), environment_(environment), executor_(environment),
+        engine_(options, &walk<CpuExecutor>, &executor_) {
+    executor_.set_engine(engine_);
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+  const AbiDescriptor& abi() const override { return kAbi; }
+
+  Result<std::shared_ptr<DriverStream>> create_stream(const StreamOptions& options) override {
+    Lane* lane = engine_.acquire_lane(options.ring_bytes, options.priority, environment_.wait_rules);
+    return std::shared_ptr<DriverStream>(std::make_shared<LaneStream>(engine_, lane, environment_.wait_rules));
+  }
+  Result<std::shared_ptr<DriverStream>> adopt_stream(void*) override {
+    return Status(ErrorCode::kUnsupported, "the cpu device has no native streams to adopt; use create_stream()");
+  }
+  Result<std::unique_ptr<DriverEvent>> create_event(const EventOptions& options) override {
+    return std::unique_ptr<DriverEvent>(std::make_unique<LaneEvent>(options, environment_.wait_rules));
+  }
+  Result<std::unique_ptr<DriverHold>> create_hold() override {
+    return std::unique_ptr<DriverHold>(std::make_unique<LaneHold>(engine_));
+  }
+
+  Result<DevicePtr> allocate(std::uint64_t bytes) override {
+    auto memory = allocate_aligned(bytes);
+    if (!memory.ok()) return memory.status();
+    return host_address(memory.value());
+  }
+  void free(DevicePtr address) override { std::free(reinterpret_cast<void*>(static_cast<std::uint64_t>(address))); }
+  Result<void*> allocate_host(std::uint64_t bytes) override { return allocate_aligned(bytes); }
+  void free_host(void* memory) override { std::free(memory); }
+  Status adopt_memory(DevicePtr, std::uint64_t) override { return {}; }
+  void forget_memory(DevicePtr) override {}
+
+  Result<std::unique_ptr<DriverModule>> load_table(std::span<const KernelDef> kernels) override {
+    return load_cpu_table(kernels);
+  }
+  Result<std::unique_ptr<DriverModule>> load_library(const std::string& path) override { return load_cpu_library(path); }
+  Result<std::unique_ptr<DriverModule>> load_source(std::string_view, std::string_view) override {
+    return Status(ErrorCode::kUnsupported,
+                  "the cpu device compiles no source text; compile it to a shared library and use load_library(), or "
+                  "compile the kernels in and use load_table()");
+  }
+
+  Status check_launch(const KernelCode&, const LaunchExtent&) override { return {}; }
+  Status reset() override { return {}; }
+  bool shut_down(std::int64_t deadline_ns) override {
+    if (!engine_.shut_down(deadline_ns)) return false;
+    engine_.for_each_lane([&](Lane& lane) { discard_lane(lane, environment_); });
+    return true;
+  }
+  void* native_handle() override { return nullptr; }
+
+ private:
+  static Result<void*> allocate_aligned(std::uint64_t bytes) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::size_t>::max() / 2;
+    void* memory = bytes > kMost ? nullptr : std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    if (memory) return memory;
+    return Status(ErrorCode::kOutOfMemory, "the cpu device has no " + std::to_string(bytes) +
+                                               " bytes of memory in one piece; free some, or allocate less");
+  }
+
+  DeviceInfo info_;
+  DriverEnvironment& environment_;
+  CpuExecutor executor_;
+  Engine engine_;
+};
+
+// "0-3+6": ranges and numbers joined by '+', since ',' separates options.
+Result<std::vector<unsigned>> parse_affinity(const std::string& text) {
+  std::vector<unsigned> processors;
+  const Status bad(ErrorCode::kInvalidArgument, "the option 'affinity' has the value '" + text +
+                                                    "'; write processors from 0 to 1023 as '0', '0-3' or '0-1+4'");
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    unsigned first = 0, last = 0;
+    auto parsed = std::from_chars(at, end, first);
+    if (parsed.ec != std::errc{}) return bad;
+    last = first;
+    at = parsed.ptr;
+    if (at != end && *at == '-') {
+      parsed = std::from_chars(at + 1, end, last);
+      if (parsed.ec != std::errc{}) return bad;
+      at = parsed.ptr;
+    }
+    if (last < first || last > 1023) return bad;
+    for (unsigned p = first; p <= last; ++p) processors.push_back(p);
+    if (at == end) break;
+    if (*at != '+' || ++at == end) return bad;
+  }
+  return processors;
+}
+
+std::string processor_name() { return std::to_string(available_processors()) + " processors of this machine"; }
+
+Result<std::unique_ptr<Driver>> open_cpu(const Uri& uri, DriverEnvironment& environment) {
+  if (Status status = uri.allow_only({"workers", "inline", "spin_us", "affinity", "blocking", "wait_limit_ms"});
+      !status.ok()) {
+    return status;
+  }
+  auto is_inline = uri.flag("inline");
+  auto blocking = uri.flag("blocking");
+  auto workers = uri.number("workers", 1, 1, 256);
+  auto spin = uri.number("spin_us", kDefaultSpin_us, 0, 10'000'000);
+  auto limit = uri.number("wait_limit_ms", 60'000, 1, 86'400'000);
+  auto affinity = parse_affinity(uri.text("affinity").value_or(""));
+  for (const Status& status :
+       {is_inline.status(), blocking.status(), workers.status(), spin.status(), limit.status(), affinity.status()}) {
+    if (!status.ok()) return status;
+  }
+  if (is_inline.value() && uri.text("workers")) {
+    return Status(ErrorCode::kInvalidArgument,
+                  "the device URI '" + uri.text() + "' asks for workers and for in-line mode; give one of the two");
+  }
+  EngineOptions options;
+  options.workers = is_inline.value() ? 0 : static_cast<unsigned>(workers.value());
+  options.spin_ns = spin.value() * 1000;
+  options.affinity = std::move(affinity.value());
+  options.thread_name = "slipway-cpu";
+  environment.blocking = environment.blocking || blocking.value();
+  environment.wait_rules.default_limit_ns = limit.value() * 1'000'000;
+  // With one core the thread that is waited for needs it.
+  environment.wait_rules.spin_ns = available_processors() > 1 && options.workers > 0 ? options.spin_ns : 0;
+
+  constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
+  DeviceInfo info;
+  info.uri = uri.text();
+  info.driver = "cpu";
+  info.name = processor_name();
+  // The number of blocks then fits 64 bits: 2^31 * 2^16 * 2^16.
+  info.max_grid = {kMost, (1U << 16) - 1, (1U << 16) - 1};
+  info.max_block = {kMost, kMost, kMost};
+  info.max_block_items = kMost;
+  info.max_shared_bytes = 64U << 20;
+  info.max_argument_bytes = kMaxArgumentBytes;
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  info.total_memory_bytes = pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+  info.memory_alignment = kAlignment;
+  info.workers = options.workers;
+  info.host_addressable = true;
+  return std::unique_ptr<Driver>(std::make_unique<CpuDriver>(std::move(info), options, environment));
+}
+
+Result<std::string> probe_cpu() { return processor_name(); }
+
+}  // namespace
+
+const DriverEntry kCpuDriver{
+    "cpu",
+    "workers=N        threads that execute streams, 1 to 256 (default 1)\n"
+    "inline           no threads: a call runs its stream as far as it can\n"
+    "spin_us=N        how long idle workers and waiting callers look around before they sleep (default 50)\n"
+    "affinity=0-1+4   processors that the workers are bound to, in turn (default: not bound)\n"
+    "blocking         each submission waits for its work\n"
+    "wait_limit_ms=N  how long a call may wait at most (default 60000)",
+    open_cpu, probe_cpu};
+
+}  // namespace slipway::internal

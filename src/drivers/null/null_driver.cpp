@@ -1,0 +1,181 @@
+#include "drivers/null/null_driver.h"
+
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "base/parker.h"
+#include "drivers/null/null_executor.h"
+#include "engine/lane_event.h"
+#include "engine/walker.h"
+
+namespace slipway::internal {
+namespace {
+
+constexpr AbiDescriptor kAbi{};
+constexpr std::uint32_t kAlignment = 256;
+constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 44;  // no host pointer: touching one would be a bug
+
+// Takes every name: of a table with the table's signatures, otherwise with the one that is given.
+class NullModule final : public DriverModule {
+ public:
+  explicit NullModule(std::span<const KernelDef> kernels) {
+    for (const KernelDef& def : kernels) {
+      rows_.emplace_back(def.name, Signature(def.parameters, def.parameters + def.parameter_count));
+    }
+  }
+
+  Result<std::unique_ptr<KernelCode>> kernel(const std::string& name, const Signature* given) override {
+    const Signature* signature = given;
+    for (const auto& [row_name, row_signature] : rows_) {
+      if (!signature && row_name == name) signature = &row_signature;
+    }
+    if (!signature) {
+      return Status(ErrorCode::kInvalidArgument, "the null device was asked for the kernel '" + name +
+                                                     "', which is in no table; pass a signature with the name");
+    }
+    auto layout = compute_layout(*signature, kAbi, kMaxArgumentBytes);
+    if (!layout.ok()) return layout.status();
+    auto code = std::make_unique<KernelCode>();
+    code->name = name;
+    code->signature = *signature;
+    code->layout = std::move(layout.value());
+    return code;
+  }
+
+ private:
+  std::vector<std::pair<std::string, Signature>> rows_;
+};
+
+class NullDriver final : public Driver {
+ public:
+  NullDriver(DeviceInfo info, const NullOptions& null_options, const EngineOptions& options,
+             DriverEnvironment& environment)
+      : info_(std::move(info)), environment_(environment), executor_(null_options, environment),
+        engine_(options, &walk<NullExecutor>, &executor_) {}
+
+  const DeviceInfo& info() const override { return info_; }
+  const AbiDescriptor& abi() const override { return kAbi; }
+
+  Result<std::shared_ptr<DriverStream>> create_stream(const StreamOptions& options) override {
+    Lane* lane = engine_.acquire_lane(options.ring_bytes, options.priority, environment_.wait_rules);
+    return std::shared_ptr<DriverStream>(std::make_shared<LaneStream>(engine_, lane, environment_.wait_rules));
+  }
+  Result<std::shared_ptr<DriverStream>> adopt_stream(void*) override {
+    return Status(ErrorCode::kUnsupported, "the null device has no native streams to adopt; use create_stream()");
+  }
+  Result<std::unique_ptr<DriverEvent>> create_event(const EventOptions& options) override {
+    return std::unique_ptr<DriverEvent>(std::make_unique<LaneEvent>(options, environment_.wait_rules));
+  }
+  Result<std::unique_ptr<DriverHold>> create_hold() override {
+    return std::unique_ptr<DriverHold>(std::make_unique<LaneHold>(engine_));
+  }
+
+  Result<DevicePtr> allocate(std::uint64_t bytes) override {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 46;
+    if (bytes > kMost) {
+      return Status(ErrorCode::kOutOfMemory, "the null device was asked for " + std::to_string(bytes) +
+                                                 " bytes; it pretends to have " + std::to_string(kMost));
+    }
+    // A gap behind each block, so that no two touch.
+    const std::uint64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment + kAlignment;
+    return DevicePtr{next_address_.fetch_add(rounded, std::memory_order_relaxed)};
+  }
+  void free(DevicePtr) override {}
+  Result<void*> allocate_host(std::uint64_t bytes) override {
+    void* memory = bytes > std::numeric_limits<std::size_t>::max() / 2 ? nullptr : std::malloc(bytes);
+    if (memory) return memory;
+    return Status(ErrorCode::kOutOfMemory, "there is no host memory of " + std::to_string(bytes) + " bytes");
+  }
+  void free_host(void* memory) override { std::free(memory); }
+  Status adopt_memory(DevicePtr, std::uint64_t) override { return {}; }
+  void forget_memory(DevicePtr) override {}
+
+  Result<std::unique_ptr<DriverModule>> load_table(std::span<const KernelDef> kernels) override {
+    return std::unique_ptr<DriverModule>(std::make_unique<NullModule>(kernels));
+  }
+  Result<std::unique_ptr<DriverModule>> load_library(const std::string&) override { return load_table({}); }
+  Result<std::unique_ptr<DriverModule>> load_source(std::string_view, std::string_view) override { return load_table({}); }
+
+  Status check_launch(const KernelCode&, const LaunchExtent&) override { return {}; }
+  Status reset() override {
+    executor_.reset();
+    return {};
+  }
+  bool shut_down(std::int64_t deadline_ns) override {
+    if (!engine_.shut_down(deadline_ns)) return false;
+    engine_.for_each_lane([&](Lane& lane) { discard_lane(lane, environment_); });
+    return true;
+  }
+  std::vector<testing::StoredWork> take_stored() override { return executor_.take_stored(); }
+  void* native_handle() override { return nullptr; }
+
+ private:
+  DeviceInfo info_;
+  DriverEnvironment& environment_;
+  std::atomic<std::uint64_t> next_address_{kFirstAddress};
+  NullExecutor executor_;
+  Engine engine_;
+};
+
+Result<std::unique_ptr<Driver>> open_null(const Uri& uri, DriverEnvironment& environment) {
+  if (Status status = uri.allow_only({"store", "busy_us", "workers", "fault_at", "blocking", "wait_limit_ms", "spin_us"});
+      !status.ok()) {
+    return status;
+  }
+  auto store = uri.flag("store");
+  auto blocking = uri.flag("blocking");
+  auto busy = uri.number("busy_us", 0, 0, 1'000'000);
+  auto workers = uri.number("workers", uri.text("busy_us") ? 1 : 0, 0, 256);
+  auto fault = uri.number("fault_at", 0, 1, std::numeric_limits<std::int64_t>::max());
+  auto limit = uri.number("wait_limit_ms", 60'000, 1, 86'400'000);
+  auto spin = uri.number("spin_us", 50, 0, 10'000'000);
+  for (const Status& status : {store.status(), blocking.status(), busy.status(), workers.status(), fault.status(),
+                               limit.status(), spin.status()}) {
+    if (!status.ok()) return status;
+  }
+  NullOptions null_options;
+  null_options.store = store.value();
+  null_options.busy_ns = busy.value() * 1000;
+  null_options.fault_at = static_cast<std::uint64_t>(fault.value());
+  EngineOptions options;
+  options.workers = static_cast<unsigned>(workers.value());
+  options.spin_ns = spin.value() * 1000;
+  options.thread_name = "slipway-null";
+  environment.blocking = environment.blocking || blocking.value();
+  environment.wait_rules.default_limit_ns = limit.value() * 1'000'000;
+  environment.wait_rules.spin_ns = available_processors() > 1 && options.workers > 0 ? options.spin_ns : 0;
+
+  constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
+  DeviceInfo info;
+  info.uri = uri.text();
+  info.driver = "null";
+  info.name = busy.value() > 0 ? "timed device, " + std::to_string(busy.value()) + " us per kernel" : "runs nothing";
+  // The limits of common hardware, so that plans made here hold elsewhere.
+  info.max_grid = {kMost, 65535, 65535};
+  info.max_block = {1024, 1024, 64};
+  info.max_block_items = 1024;
+  info.max_shared_bytes = 48U << 10;
+  info.max_argument_bytes = kMaxArgumentBytes;
+  info.memory_alignment = kAlignment;
+  info.workers = options.workers;
+  info.runs_kernels = false;
+  return std::unique_ptr<Driver>(std::make_unique<NullDriver>(std::move(info), null_options, options, environment));
+}
+
+Result<std::string> probe_null() { return std::string("always there; runs nothing"); }
+
+}  // namespace
+
+const DriverEntry kNullDriver{
+    "null",
+    "store            keeps what it was given, for tests\n"
+    "busy_us=T        a timed device: a worker is busy T us per kernel\n"
+    "workers=N        threads, 0 to 256 (default 0: in-line; 1 with busy_us)\n"
+    "fault_at=N       the device is lost at launch N\n"
+    "spin_us=N        how long idle workers look around before they sleep (default 50)\n"
+    "blocking         each submission waits for its work\n"
+    "wait_limit_ms=N  how long a call may wait at most (default 60000)",
+    open_null, probe_null};
+
+}  // namespace slipway::internal

@@ -1,0 +1,98 @@
+// A stream: a ring of records, and an in-order command queue that they are handed over to.
+//
+// Records are handed over at once by whoever publishes them, but for three that cut the stream: a host function (until
+// it has run), a wait for something that is not itself in a queue yet (a hold, or a mark that lies behind a cut), and
+// a queue that holds kMaxInFlight commands already. What lies behind a cut stays in the ring, which therefore pushes
+// back as on other devices, and is discarded from there when the stream fails. Whoever ends the cut goes on with the
+// stream: the host-function thread, the holder, the stream of the mark, the service thread.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/driver.h"
+#include "drivers/opencl/opencl_context.h"
+#include "drivers/opencl/opencl_progress.h"
+#include "record/ring.h"
+
+namespace slipway::internal {
+
+class OpenClStream final : public DriverStream, public std::enable_shared_from_this<OpenClStream> {
+ public:
+  // Takes over one reference to the queue.
+  static std::shared_ptr<OpenClStream> create(std::shared_ptr<OpenClShared> shared, std::shared_ptr<ClContext> context,
+                                              cl_command_queue queue, std::uint32_t ring_bytes, std::string name);
+  ~OpenClStream() override;  // never waits
+
+  Sink& sink() override { return ring_; }
+  void kick() override;
+  std::uint64_t completed() override;
+  Status wait(std::uint64_t sequence, std::int64_t deadline_ns) override;
+  Status failure() override;
+  void recover() override;
+  // Waits (within the device's limit) until everything submitted so far is in the queue; null when it does not get
+  // there, which only a cut can cause.
+  void* native_handle() override;
+
+  std::uint64_t id() const noexcept { return id_; }
+  ClProgress& progress() noexcept { return progress_; }
+  const std::shared_ptr<ClContext>& context() const noexcept { return context_; }
+
+  // Fails the stream, so that everything not handed over yet is discarded.
+  void close(Status cause);
+  // Waits for everything submitted. False: at the deadline (now_ns() time) it has not passed.
+  bool drain(std::int64_t deadline_ns);
+
+ private:
+  OpenClStream(std::shared_ptr<OpenClShared> shared, std::shared_ptr<ClContext> context, cl_command_queue queue,
+               std::uint32_t ring_bytes, std::string name);
+
+  using Freed = std::vector<std::weak_ptr<OpenClStream>>;
+  using Discarded = std::vector<std::unique_ptr<HostFunction>>;
+  enum class Outcome { kHandedOver, kCut };
+  enum class Goal { kHandedOver, kPassed };
+
+  // The three of a pump: under pump_mutex_, they hand over what they can.
+  void pump(Freed& freed);
+  void drain_ring(Discarded& discarded);
+  Outcome execute(const RecordHeader& header, std::uint64_t sequence);
+  Outcome execute_wait(const EventRecord& wait, std::uint64_t sequence);
+  Outcome execute_host_function(const HostFunctionRecord& record, std::uint64_t sequence);
+  Outcome discard(const RecordHeader& header, Discarded& discarded);
+  Status copy_inline(const CopyRecord& copy, ClInFlight& command);
+  bool queue_is_full();
+  void flush();
+
+  // Has `action` called on a thread of the driver once the command has ended.
+  Status when_ended(const ClEvent& event, TaskThread& thread, void (OpenClStream::*action)(std::uint64_t),
+                    std::uint64_t argument);
+  void host_function_turn(std::uint64_t sequence);
+  void queue_has_room(std::uint64_t);
+
+  bool await(Goal goal, std::uint64_t sequence, std::int64_t deadline_ns);
+  void fail_record(const Status& why, std::uint64_t sequence, const std::string& what, const std::string& name);
+
+  const std::shared_ptr<OpenClShared> shared_;
+  const std::shared_ptr<ClContext> context_;
+  const cl_command_queue queue_;
+  const std::string name_;
+  const std::uint64_t id_;
+  Ring ring_;  // its consumer counts as detached all the time: every commit kicks
+  ClProgress progress_;
+
+  // Guards the rest and the consuming side of ring_. Held while OpenCL enqueues (which may compile); inside, a kernel's
+  // mutex, then any stream's progress, an event's or hold's, the registry's are taken, one at a time. Never held while
+  // anything is waited for or user code runs, and never by a callback of OpenCL.
+  std::mutex pump_mutex_;
+  std::uint64_t position_ = 0;  // in the ring
+  std::uint64_t consumed_ = 0;  // records up to there
+  bool unflushed_ = false;
+  bool room_awaited_ = false;
+  enum class HostState { kNone, kWaiting, kRunning, kDone } host_ = HostState::kNone;
+  std::uint64_t host_sequence_ = 0;             // of the function that host_ is about
+  std::unique_ptr<HostFunction> host_function_;  // in kWaiting
+};
+
+}  // namespace slipway::internal

@@ -1,0 +1,23 @@
+// The one file that names the drivers that exist.
+#include <array>
+
+#include "device/driver.h"
+#include "drivers/cpu/cpu_driver.h"
+#include "drivers/null/null_driver.h"
+#if defined(SLIPWAY_HAVE_OPENCL_DRIVER)
+#include "drivers/opencl/opencl_driver.h"
+#endif
+
+namespace slipway::internal {
+
+std::span<const DriverEntry> driver_table() noexcept {
+  static const std::array kDrivers{
+      kCpuDriver, kNullDriver,
+#if defined(SLIPWAY_HAVE_OPENCL_DRIVER)
+      kOpenClDriver,
+#endif
+  };
+  return kDrivers;
+}
+
+}  // namespace slipway::internal

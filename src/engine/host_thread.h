@@ -1,0 +1,48 @@
+// The thread on which host functions run, so that they never hold up a worker. Started by the first one.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/status.h"
+#include "record/record.h"
+
+namespace slipway::internal {
+
+// Runs the function and tells what came of it. What it threw becomes KernelFailed, naming it.
+Status run_host_function(HostFunction& function, std::uint64_t sequence);
+
+class HostThread {
+ public:
+  ~HostThread();
+
+  // Takes the payload over. `done` is called on the host thread, after the payload was destroyed.
+  void post(std::unique_ptr<HostFunction> function, std::uint64_t sequence, std::function<void(Status)> done);
+
+  // Finishes the function that runs, drops the rest (their `done` is not called). False when it is still busy
+  // at the deadline: the thread is then left alone, and what it may touch must be leaked.
+  bool stop(std::int64_t deadline_ns);
+
+ private:
+  struct Item {
+    std::unique_ptr<HostFunction> function;
+    std::uint64_t sequence;
+    std::function<void(Status)> done;
+  };
+  void main();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> items_;
+  std::thread thread_;
+  bool stopping_ = false;
+  bool exited_ = false;
+};
+
+}  // namespace slipway::internal

@@ -1,0 +1,82 @@
+// The executing side of a stream: its ring, how far it has come, and whether it has failed.
+//
+// The consumer's fields belong to whoever moved the state to kRunning. The legal moves:
+//   kDetached -> kReady    kick(): queued for a worker             kRunning -> kBlocked   a wait that is not over
+//   kDetached -> kRunning  in-line kick                            kBlocked -> kReady     what it waited for came
+//   kReady    -> kRunning  taken from the queue                    kRunning -> kReady     its turn is over
+//   kPolled   -> kRunning  claimed by a worker that looks around   kRunning -> kPolled    empty for now
+//   kRunning  -> kDetached empty, and nobody will look (then the ring is looked at once more)
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "engine/progress.h"
+#include "record/ring.h"
+
+namespace slipway::internal {
+
+class Lane final : public Ring {
+ public:
+  Lane(std::uint32_t ring_bytes, int priority, const WaitRules& rules) : Ring(ring_bytes, rules), priority_(priority) {}
+
+  Progress& progress() noexcept { return progress_; }
+  int priority() const noexcept { return priority_; }
+  bool asymmetric() const noexcept { return asymmetric_; }
+  // For a new owner of a recycled lane; the counts go on.
+  void set_priority(int priority) noexcept { priority_ = priority; }
+  // In-line lanes are detached after every submission: there the rare side is as frequent as the other.
+  void use_symmetric_fences() noexcept { asymmetric_ = false; }
+
+  std::atomic<ConsumerState>& state() noexcept { return consumer_; }
+  const std::atomic<std::uint64_t>& published_position() const noexcept { return published_; }
+
+  bool has_work() const noexcept {
+    return published_.load(std::memory_order_acquire) != read_position.load(std::memory_order_relaxed);
+  }
+
+  // The failure under which records are discarded; success when healthy. Any thread.
+  Status failure() const {
+    const std::lock_guard lock(failure_mutex_);
+    return failure_;
+  }
+  // By the consumer: record `sequence` and all behind it fail.
+  void fail(std::uint64_t at_sequence, Status cause) {
+    progress_.open_failure(at_sequence, cause);
+    {
+      const std::lock_guard lock(failure_mutex_);
+      failure_ = std::move(cause);
+    }
+    discarding.store(true, std::memory_order_release);
+    set_slow_flags(kSlowFailed);
+  }
+  // By the front door, when everything submitted has been discarded.
+  void recover() {
+    progress_.close_failure(submitted());
+    {
+      const std::lock_guard lock(failure_mutex_);
+      failure_ = Status();
+    }
+    discarding.store(false, std::memory_order_release);
+    clear_slow_flags(kSlowFailed);
+  }
+
+  // The consumer's. read_position and discarding are atomic only because others peek at them.
+  std::atomic<std::uint64_t> read_position{0};
+  std::uint64_t sequence = 0;  // records finished
+  std::uint64_t base = 0;     // `sequence` when the present stream began: users count from there
+  std::atomic<bool> discarding{false};
+  bool resumed = false;        // the host function at read_position has run, with this outcome:
+  Status resume_status;
+  bool payload_handed_over = false;  // the host function at read_position belongs to the host thread
+  int polled_slot = -1;        // under the engine's mutex
+
+ private:
+  Progress progress_;
+  int priority_;
+  mutable std::mutex failure_mutex_;
+  Status failure_;
+};
+
+}  // namespace slipway::internal

@@ -1,0 +1,79 @@
+// How far something has come: a count that only grows, and those who wait for it.
+//
+// A stream's progress is its count of finished records, and so an event mark is a number in it. Waits are
+// checked at marks only, so finishing any other record costs one store.
+//   P1  completed_ grows by its one writer (whoever runs the stream; for a hold, whoever releases it).
+//   P2  announce() stores completed_ and then reads waiting_; add_waiter() raises waiting_ and then reads
+//       completed_, all seq_cst: a waiter is either seen or sees that it need not wait.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "base/parker.h"
+#include "base/status.h"
+
+namespace slipway::internal {
+
+class Lane;
+
+class Progress {
+ public:
+  std::uint64_t completed() const noexcept { return completed_.load(std::memory_order_acquire); }
+
+  // By the one writer: a record that nobody can wait for has finished.
+  void advance(std::uint64_t sequence) noexcept { completed_.store(sequence, std::memory_order_release); }
+
+  // By the one writer: a record that may be waited for has finished. The lanes that it frees are added to
+  // `freed`, to be made ready by the caller; host threads are woken here.
+  void announce(std::uint64_t sequence, std::vector<Lane*>& freed);
+
+  // Everything from `sequence` on fails with this cause until close_failure().
+  void open_failure(std::uint64_t sequence, Status cause);
+  // Nothing behind `sequence` fails any more.
+  void close_failure(std::uint64_t sequence);
+
+  // The cause with which `sequence` failed; success when it did not.
+  Status failure_of(std::uint64_t sequence) const;
+
+  // Makes the lane wait for `sequence`: false when it has come already. `block` is run under the lock, once it
+  // is certain that the lane will wait, and before anybody can free it.
+  template <class Block>
+  bool add_waiter(std::uint64_t sequence, Lane* lane, Block&& block) {
+    const std::lock_guard lock(mutex_);
+    waiting_.fetch_add(1, std::memory_order_seq_cst);
+    if (completed_.load(std::memory_order_seq_cst) >= sequence) {
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+      return false;
+    }
+    block();
+    waiters_.push_back({sequence, lane, nullptr});
+    return true;
+  }
+
+  // Waits on the calling thread. False when the deadline passed first.
+  bool wait(std::uint64_t sequence, std::int64_t spin_ns, std::int64_t deadline_ns);
+
+ private:
+  struct Waiter {
+    std::uint64_t sequence;
+    Lane* lane;       // or
+    Parker* parker;   // a host thread
+  };
+  struct FailedRange {
+    std::uint64_t from;
+    std::uint64_t to;  // exclusive
+    Status cause;
+  };
+
+  alignas(64) std::atomic<std::uint64_t> completed_{0};
+  std::atomic<std::uint32_t> waiting_{0};
+  std::atomic<bool> ever_failed_{false};  // set under mutex_ before the failed record completes
+  mutable std::mutex mutex_;
+  std::vector<Waiter> waiters_;
+  std::vector<FailedRange> failures_;
+};
+
+}  // namespace slipway::internal

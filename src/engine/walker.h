@@ -1,0 +1,198 @@
+// Executes the records of a lane. A driver gives an Executor that does what differs between devices:
+//   void launch(const LaunchRecord&, Lane&);           may throw: the stream fails with it
+//   void copy(const CopyRecord&, const void* source);  source: the record's own bytes, or where `from` points
+//   void fill(const FillRecord&);
+//   void event(const EventRecord&, RecordKind);        told of marks and waits that were passed
+//   void host_function(const HostFunctionRecord&);     told of it before it runs
+//   DriverEnvironment& environment();
+// and uses `&walk<Executor>` as its WalkFunction. Everything else about records is here.
+#pragma once
+
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "device/driver.h"
+#include "engine/engine.h"
+#include "engine/lane_event.h"
+
+namespace slipway::internal {
+
+// Records that a lane may execute before others get a look. A switch of lanes costs about two uncontended
+// locks (40 ns here), so that 128 records of 10 ns hide it.
+constexpr unsigned kTurnRecords = 128;
+
+// What a record owns is given up without being executed.
+void discard_payload(const RecordHeader& header, DriverEnvironment& environment);
+// Gives up everything that a lane still holds, after its engine has stopped.
+void discard_lane(Lane& lane, DriverEnvironment& environment);
+// The failure of the record `sequence`, from the exception that is being handled.
+Status failure_of_launch(const LaunchRecord& launch, std::uint64_t sequence);
+
+template <class Executor>
+class Walker {
+ public:
+  Walker(Executor& executor, Engine& engine, Lane& lane)
+      : executor_(executor), engine_(engine), lane_(lane),
+        log_(executor.environment().timeline.load(std::memory_order_acquire)),
+        at_(lane.read_position.load(std::memory_order_relaxed)) {}
+
+  WalkResult walk() {
+    for (unsigned done = 0;;) {
+      const std::uint64_t end = lane_.published();
+      if (at_ == end) return leave(WalkResult::kEmpty);
+      while (at_ != end) {
+        const RecordHeader& header = lane_.at(at_);
+        if (header.kind == RecordKind::kPad) {
+          at_ += header.size_bytes;
+          continue;
+        }
+        if (!step(header)) return WalkResult::kBlocked;
+        at_ += header.size_bytes;
+        // Room is given back in large pieces, so that the submitter's line is not taken for each record.
+        if (at_ - given_back_ > lane_.capacity_bytes() / 4) give_back();
+        if (++done == kTurnRecords) return leave(WalkResult::kTurn);
+      }
+    }
+  }
+
+ private:
+  WalkResult leave(WalkResult result) {
+    lane_.read_position.store(at_, std::memory_order_relaxed);
+    give_back();
+    return result;
+  }
+  void give_back() {
+    lane_.consume_to(at_);
+    given_back_ = at_;
+  }
+
+  // False: the lane is blocked at this record, and no longer ours.
+  bool step(const RecordHeader& header) {
+    const std::uint64_t sequence = lane_.sequence + 1;
+    if (lane_.discarding.load(std::memory_order_relaxed)) [[unlikely]] {
+      discard(header, sequence);
+      return true;
+    }
+    if (log_) [[unlikely]] log_->started(sink(), sequence, now_ns());
+    switch (header.kind) {
+      case RecordKind::kLaunch:
+        try {
+          executor_.launch(record_cast<LaunchRecord>(header), lane_);
+        } catch (...) {
+          lane_.fail(sequence, failure_of_launch(record_cast<LaunchRecord>(header), sequence - lane_.base));
+        }
+        break;
+      case RecordKind::kCopy:
+      case RecordKind::kCopyInline: copy(header); break;
+      case RecordKind::kFill: executor_.fill(record_cast<FillRecord>(header)); break;
+      case RecordKind::kHostFunction:
+        if (!host_function(record_cast<HostFunctionRecord>(header), sequence)) return false;
+        break;
+      case RecordKind::kEventMark: mark(record_cast<EventRecord>(header), sequence); return true;
+      case RecordKind::kEventWait:
+        if (!wait(record_cast<EventRecord>(header), sequence)) return false;
+        break;
+      case RecordKind::kPad: break;
+    }
+    lane_.sequence = sequence;
+    if (log_) [[unlikely]] log_->ended(sink(), sequence, now_ns());
+    lane_.progress().advance(sequence);
+    return true;
+  }
+
+  void copy(const RecordHeader& header) {
+    const auto& record = record_cast<CopyRecord>(header);
+    const auto* source = header.kind == RecordKind::kCopyInline
+                             ? reinterpret_cast<const std::byte*>(&header) + kCopyInlineOffset
+                             : reinterpret_cast<const std::byte*>(record.from);
+    executor_.copy(record, source);
+    discard_payload(header, executor_.environment());  // the staging block
+  }
+
+  void mark(const EventRecord& record, std::uint64_t sequence) {
+    lane_.sequence = sequence;
+    if (record.event) {
+      auto& event = static_cast<LaneEvent&>(*record.event);
+      if (event.timing()) event.passed(now_ns());
+    }
+    executor_.event(record, RecordKind::kEventMark);
+    if (log_) [[unlikely]] log_->ended(sink(), sequence, now_ns());
+    lane_.progress().announce(sequence, freed_);
+    engine_.make_ready(freed_);
+  }
+
+  bool wait(const EventRecord& record, std::uint64_t sequence) {
+    auto& source = *static_cast<Progress*>(record.mark_source);
+    if (source.completed() < record.mark) {
+      leave(WalkResult::kBlocked);
+      const bool waits = source.add_waiter(record.mark, &lane_, [&] {
+        lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
+      });
+      if (waits) return false;
+    }
+    Status cause = source.failure_of(record.mark);
+    if (!cause.ok()) lane_.fail(sequence, std::move(cause));
+    else executor_.event(record, RecordKind::kEventWait);
+    return true;
+  }
+
+  bool host_function(const HostFunctionRecord& record, std::uint64_t sequence) {
+    Status outcome;
+    if (lane_.resumed) {
+      lane_.resumed = false;
+      lane_.payload_handed_over = false;
+      outcome = std::exchange(lane_.resume_status, Status());
+    } else if (engine_.is_inline()) {
+      executor_.host_function(record);
+      const std::unique_ptr<HostFunction> function(record.payload);
+      outcome = run_host_function(*function, sequence - lane_.base);
+    } else {
+      executor_.host_function(record);
+      leave(WalkResult::kBlocked);
+      std::unique_ptr<HostFunction> function(record.payload);
+      lane_.payload_handed_over = true;
+      lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
+      // The lane is the host thread's until it makes it ready.
+      engine_.host_thread().post(std::move(function), sequence - lane_.base, [&engine = engine_, &lane = lane_](Status status) {
+        lane.resumed = true;
+        lane.resume_status = std::move(status);
+        engine.make_ready(lane);
+      });
+      return false;
+    }
+    if (!outcome.ok()) lane_.fail(sequence, std::move(outcome));
+    return true;
+  }
+
+  void discard(const RecordHeader& header, std::uint64_t sequence) {
+    discard_payload(header, executor_.environment());  // a lane does not fail at a host function that is out
+    lane_.sequence = sequence;
+    if (header.kind != RecordKind::kEventMark) {
+      lane_.progress().advance(sequence);
+      return;
+    }
+    lane_.progress().announce(sequence, freed_);  // as failed: failure_of() tells
+    engine_.make_ready(freed_);
+  }
+
+  const Sink* sink() const noexcept { return &lane_; }
+
+  Executor& executor_;
+  Engine& engine_;
+  Lane& lane_;
+  TimelineLog* log_;
+  std::uint64_t at_;
+  std::uint64_t given_back_ = at_;
+  std::vector<Lane*> freed_;
+};
+
+template <class Executor>
+WalkResult walk(void* executor, Engine& engine, Lane& lane) {
+  return Walker<Executor>(*static_cast<Executor*>(executor), engine, lane).walk();
+}
+
+}  // namespace slipway::internal

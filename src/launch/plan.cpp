@@ -1,0 +1,238 @@
+// Building plans: everything is looked up, checked and laid out here, so that a launch need not.
+#include "slipway/plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "launch/plan_impl.h"
+
+namespace slipway {
+namespace internal {
+namespace {
+
+constexpr AbiDescriptor kNaturalAbi{};
+
+void take_fixed(PlanImpl& plan, const KernelCode& code, const PlanOptions& options) {
+  for (const auto& [index, argument] : options.fixed) {
+    const std::string where = "fixed argument " + std::to_string(index) + " of a plan for kernel '" + code.name + "'";
+    if (index >= code.signature.size()) {
+      throw Error(ErrorCode::kInvalidArgument, where + " is beyond the last of its " +
+                                                   std::to_string(code.signature.size()) +
+                                                   " parameters; count from 0");
+    }
+    if (code.signature[index].kind == ArgKind::kTensor) {
+      throw Error(ErrorCode::kInvalidArgument, where + " is a tensor, and a tensor's address is not constant; pass it "
+                                                       "at each launch");
+    }
+    const bool twice = std::any_of(plan.fixed.begin(), plan.fixed.end(), [&, i = index](auto& f) { return f.first == i; });
+    if (twice) throw Error(ErrorCode::kInvalidArgument, where + " is given twice; give it once");
+    const GuardMiss miss = check_specialisation(code.signature[index], argument);
+    if (miss != GuardMiss::kNone) {
+      specialisation_error(code.name, index, code.signature[index], argument, miss).throw_if_error();
+    }
+    plan.fixed.emplace_back(index, argument);
+  }
+}
+
+void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t arguments_offset) {
+  std::uint32_t packed = 0;
+  for (std::uint32_t i = 0; i < code.signature.size(); ++i) {
+    const bool is_fixed = std::any_of(plan.fixed.begin(), plan.fixed.end(), [&](auto& f) { return f.first == i; });
+    if (is_fixed) continue;
+    const Parameter& p = code.signature[i];
+    const std::uint32_t size = size_of(p, kNaturalAbi), align = alignment_of(p, kNaturalAbi);
+    packed = (packed + align - 1) / align * align;
+    plan.runtime_signature.push_back(p);
+    plan.runtime_index.push_back(i);
+    plan.packed_offsets.push_back(packed);
+    // The slot may be wider than the value (a 4-byte bool): the template's zeros fill the rest.
+    const std::uint32_t to = arguments_offset + code.layout.slots[i].offset;
+    // Values that keep their distance on both sides are moved as one, padding included.
+    if (!plan.runs.empty() && plan.runs.back().to - plan.runs.back().from == to - packed &&
+        plan.runs.back().from + plan.runs.back().bytes + 8 > packed) {
+      plan.runs.back().bytes = packed + size - plan.runs.back().from;
+    } else {
+      plan.runs.push_back({packed, to, size});
+    }
+    if (p.kind == ArgKind::kTensor && p.pointer_alignment > 1) {
+      plan.alignment_guards.push_back({packed, i, p.pointer_alignment - 1});
+    }
+    const Parameter any;
+    if (p.min_value != any.min_value || p.max_value != any.max_value) {
+      plan.range_guards.push_back({packed, i, p.kind, p.min_value, p.max_value});
+    }
+    packed += size;
+  }
+  plan.packed_bytes = round_up_record(packed);  // as detail::PackedArguments rounds it
+}
+
+// A record template whose tail may be written in whole 16-byte words, when nothing fixed lies behind the
+// run-time arguments.
+void find_contiguous(PlanImpl& plan) {
+  if (plan.runs.size() != 1 || !plan.fixed.empty()) return;
+  const ArgumentRun& run = plan.runs.front();
+  if (run.from != 0 || run.to % 16 != 0) return;
+  plan.arguments_at = run.to;
+  plan.record_bytes = std::max(plan.record_bytes, run.to + plan.packed_bytes);
+  plan.contiguous = true;
+}
+
+std::shared_ptr<PlanImpl> build(const Kernel& kernel, const PlanOptions& options) {
+  KernelImpl& k = deref(kernel, "the kernel of a plan");
+  const KernelCode& code = *k.code;
+  k.device->check_usable("creating a launch plan", k.generation);
+  auto plan = std::make_shared<PlanImpl>();
+  plan->device = k.device.get();
+  plan->kernel = kernel;
+  if (options.fallback) {
+    KernelImpl& fallback = deref(*options.fallback, "the fallback kernel of a plan");
+    check_same_device(*k.device, *fallback.device, "the fallback kernel of a plan");
+    const auto same_kind = [](const Parameter& a, const Parameter& b) { return a.kind == b.kind && a.size_bytes == b.size_bytes; };
+    if (!std::equal(code.signature.begin(), code.signature.end(), fallback.code->signature.begin(),
+                    fallback.code->signature.end(), same_kind)) {
+      throw Error(ErrorCode::kInvalidArgument, "the fallback kernel '" + fallback.code->name + "' takes (" +
+                                                   to_string(fallback.code->signature) + "), but '" + code.name +
+                                                   "' takes (" + to_string(code.signature) +
+                                                   "); both must take the same kinds");
+    }
+    plan->fallback = options.fallback;
+  }
+  const DeviceInfo& info = k.device->info();
+  plan->has_static_shape = options.shape.has_value();
+  LaunchShape shape = options.shape.value_or(LaunchShape{{}, options.block, options.shared_bytes, options.spread});
+  plan->shape = check_shape(info, code.name, shape);
+  if (!plan->has_static_shape) plan->shape.flags |= kLaunchHasExtent;
+  plan->empty = plan->has_static_shape && plan->shape.empty;
+  k.device->driver().check_launch(code, plan->shape.extent).throw_if_error();
+
+  take_fixed(*plan, code, options);
+  const bool has_extent = (plan->shape.flags & kLaunchHasExtent) != 0;
+  const std::uint32_t offset = sizeof(LaunchRecord) + (has_extent ? sizeof(LaunchExtent) : 0);
+  plan->record_bytes = round_up_record(offset + code.layout.size_bytes);
+  lay_out_runtime(*plan, code, offset);
+  find_contiguous(*plan);
+
+  plan->record_storage = std::make_shared<std::byte[]>(plan->record_bytes);  // zeros; new aligns to 16
+  std::byte* record = plan->record_storage.get();
+  LaunchRecord launch{};
+  launch.header = {plan->record_bytes, RecordKind::kLaunch, plan->shape.flags, static_cast<std::uint16_t>(offset)};
+  launch.code = &code;
+  std::memcpy(record, &launch, sizeof launch);
+  if (has_extent) std::memcpy(record + sizeof launch, &plan->shape.extent, sizeof(LaunchExtent));
+  for (auto& [index, argument] : plan->fixed) {
+    const ArgumentSlot& slot = code.layout.slots[index];
+    pack_argument(code.name, index, code.signature[index], slot.size, argument, record + offset + slot.offset)
+        .throw_if_error();
+    if (argument.category() != Argument::Category::kBytes) continue;
+    // The caller's struct need not outlive this call.
+    const auto* data = static_cast<const std::byte*>(argument.data());
+    plan->fixed_bytes.emplace_back(data, data + argument.size_bytes());
+    argument = Argument::bytes(plan->fixed_bytes.back().data(), argument.size_bytes(), argument.align_bytes());
+  }
+  plan->record = record;
+  return plan;
+}
+
+}  // namespace
+}  // namespace internal
+
+LaunchPlan LaunchPlan::create(const Kernel& kernel, const PlanOptions& options) {
+  return LaunchPlan(internal::build(kernel, options));
+}
+
+const Kernel& LaunchPlan::kernel() const { return internal::deref(*this, "the launch plan").kernel; }
+bool LaunchPlan::has_static_shape() const { return internal::deref(*this, "the launch plan").has_static_shape; }
+std::size_t LaunchPlan::runtime_argument_count() const {
+  return internal::deref(*this, "the launch plan").runtime_signature.size();
+}
+
+void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> grid,
+                                  std::span<const Argument> arguments) const {
+  internal::PlanImpl& plan = internal::deref(*this, "the launch plan");
+  internal::StreamImpl& s = internal::deref(stream, "the stream");
+  const std::string& name = plan.kernel.name();
+  if (grid.has_value() == plan.has_static_shape) {
+    throw Error(ErrorCode::kInvalidArgument, "a plan for kernel '" + name + "' " +
+                                                 (grid ? "has a static shape, but a grid was given; leave it out"
+                                                       : "has no static shape; give a grid with each launch"));
+  }
+  if (arguments.size() != plan.runtime_signature.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "a plan for kernel '" + name + "' expected " +
+                                                 std::to_string(plan.runtime_signature.size()) +
+                                                 " run-time arguments, got " + std::to_string(arguments.size()) +
+                                                 "; leave out the fixed ones");
+  }
+  alignas(16) std::byte packed[internal::kMaxArgumentBytes + 64];
+  std::memset(packed, 0, plan.packed_bytes);
+  internal::GuardMiss miss = internal::GuardMiss::kNone;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const Parameter& p = plan.runtime_signature[i];
+    const std::size_t index = plan.runtime_index[i];
+    if (arguments[i].device_id() != 0 && arguments[i].device_id() != plan.device->id()) {
+      throw Error(ErrorCode::kInvalidArgument, "argument " + std::to_string(index) + " of kernel '" + name +
+                                                   "' is memory of another device; copy it to '" +
+                                                   plan.device->info().uri + "' first");
+    }
+    internal::pack_argument(name, index, p, internal::size_of(p, internal::kNaturalAbi), arguments[i],
+                            packed + plan.packed_offsets[i])
+        .throw_if_error();
+    if (internal::check_specialisation(p, arguments[i]) != internal::GuardMiss::kDtype) continue;
+    miss = internal::GuardMiss::kDtype;
+    if (!plan.fallback) {
+      plan.device->counters().note(Reason::kGuardDtype);
+      internal::specialisation_error(name, index, p, arguments[i], miss).throw_if_error();
+    }
+  }
+  if (miss == internal::GuardMiss::kDtype) {
+    check_same_device(*plan.device, s.device(), "the stream");
+    internal::CheckedShape shape = plan.shape;
+    if (grid) internal::check_grid(plan.device->info(), name, *grid, shape);
+    return internal::launch_missed(plan, s, shape, packed, miss);
+  }
+  if (grid) detail::launch_grid(plan, s, *grid, packed);
+  else detail::launch_static(plan, s, packed);
+}
+
+namespace detail {
+
+void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> parameters, bool wants_static) {
+  if (!plan) {
+    throw Error(ErrorCode::kInvalidArgument, "a typed handle of an empty plan was asked for; create the plan first");
+  }
+  const std::string& name = plan->kernel.name();
+  const std::string where = "a typed handle of a plan for kernel '" + name + "' ";
+  if (plan->has_static_shape != wants_static) {
+    throw Error(ErrorCode::kInvalidArgument, where + (wants_static ? "without a static shape was asked for with typed(); "
+                                                                     "use typed_grid(), whose calls bring the grid"
+                                                                   : "with a static shape was asked for with "
+                                                                     "typed_grid(); use typed()"));
+  }
+  if (parameters.size() != plan->runtime_signature.size()) {
+    throw Error(ErrorCode::kInvalidArgument, where + "has " + std::to_string(parameters.size()) + " types, but " +
+                                                 std::to_string(plan->runtime_signature.size()) +
+                                                 " arguments are given at run time; leave out the fixed ones");
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& given = parameters[i];
+    const Parameter& wanted = plan->runtime_signature[i];
+    const bool both_known = given.dtype != DType::kUnknown && wanted.dtype != DType::kUnknown;
+    const bool written = given.kind == ArgKind::kTensor && given.access == Access::kIn && wanted.access != Access::kIn;
+    const bool same = given.kind == wanted.kind && (!both_known || given.dtype == wanted.dtype) && !written &&
+                      (given.kind != ArgKind::kBytes ||
+                       (given.size_bytes == wanted.size_bytes && given.align_bytes == wanted.align_bytes));
+    if (same) continue;
+    throw Error(ErrorCode::kInvalidArgument, where + "has the type " + to_string({given}) + " for argument " +
+                                                 std::to_string(plan->runtime_index[i]) + ", which is " +
+                                                 to_string({wanted}) + "; use the matching C++ type");
+  }
+}
+
+void throw_empty(bool plan_is_empty) {
+  throw Error(ErrorCode::kInvalidArgument, plan_is_empty
+                                               ? "an empty typed launch was called; get one from LaunchPlan::typed()"
+                                               : "the stream is an empty handle; use one that a Device made");
+}
+
+}  // namespace detail
+}  // namespace slipway

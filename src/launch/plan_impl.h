@@ -1,0 +1,69 @@
+// A launch plan, as its fast path reads it: the record as a template, and what a call has to write and check.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "device/handles.h"
+#include "record/layout.h"
+#include "slipway/plan.h"
+
+namespace slipway::internal {
+
+// Run-time arguments reach the plan packed at their natural offsets (detail::PackedArguments), and go to where
+// the device's layout wants them, run by run.
+struct ArgumentRun {
+  std::uint32_t from;
+  std::uint32_t to;  // in the record
+  std::uint32_t bytes;
+};
+
+struct AlignmentGuard {
+  std::uint32_t offset;  // of the address in the packed run-time arguments
+  std::uint32_t parameter;
+  std::uint64_t mask;    // bits that must be zero
+};
+
+struct RangeGuard {
+  std::uint32_t offset;
+  std::uint32_t parameter;
+  ArgKind kind;
+  std::int64_t min;
+  std::int64_t max;
+};
+
+struct alignas(64) PlanImpl {
+  // What the fast path reads first.
+  DeviceImpl* device = nullptr;
+  const std::byte* record = nullptr;  // the template
+  std::uint32_t record_bytes = 0;
+  std::uint32_t packed_bytes = 0;     // of the run-time arguments, rounded up to 16
+  std::uint32_t arguments_at = 0;     // when `contiguous`: where they all go, to the end of the record
+  bool contiguous = false;
+  bool has_static_shape = false;
+  bool empty = false;                 // a static shape with a zero: nothing is ever submitted
+  std::vector<AlignmentGuard> alignment_guards;
+  std::vector<RangeGuard> range_guards;
+  std::vector<ArgumentRun> runs;
+
+  // For everything else.
+  std::shared_ptr<std::byte[]> record_storage;
+  Kernel kernel;
+  std::optional<Kernel> fallback;
+  CheckedShape shape;                      // without a static shape: its grid is each call's
+  Signature runtime_signature;             // of the run-time arguments, in order
+  std::vector<std::uint32_t> runtime_index;   // their positions in the kernel's signature
+  std::vector<std::uint32_t> packed_offsets;  // their places in the packed arguments
+  std::vector<std::pair<std::size_t, Argument>> fixed;
+  std::vector<std::vector<std::byte>> fixed_bytes;  // what fixed bytes arguments point to
+};
+
+// The general path for a call whose packed arguments miss a guard: through the fallback kernel, or refused.
+void launch_missed(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape, const std::byte* packed,
+                   GuardMiss miss);
+
+}  // namespace slipway::internal

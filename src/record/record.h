@@ -1,0 +1,115 @@
+// The one description of work to do: a header and bytes behind it.
+//
+// Records lie 16-byte aligned, one after another, in a ring or a tape. They hold raw pointers; whoever
+// submits keeps what they point to alive until the record has passed (device/retire.h). A record's sequence
+// number is its place in its stream and is counted, not stored.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "slipway/types.h"
+
+namespace slipway::internal {
+
+struct KernelCode;
+class DriverEvent;
+
+constexpr std::uint32_t kRecordAlignment = 16;
+constexpr std::uint32_t kMaxArgumentBytes = 4096;
+
+enum class RecordKind : std::uint8_t {
+  kPad,           // fills the end of a ring; not counted
+  kLaunch,        // LaunchRecord
+  kCopy,          // CopyRecord
+  kCopyInline,    // CopyRecord whose source bytes follow it
+  kFill,          // FillRecord
+  kHostFunction,  // HostFunctionRecord
+  kEventMark,     // EventRecord
+  kEventWait,     // EventRecord
+};
+
+struct RecordHeader {
+  std::uint32_t size_bytes = 0;  // with everything behind it, a multiple of kRecordAlignment
+  RecordKind kind = RecordKind::kPad;
+  std::uint8_t flags = 0;             // of the kind
+  std::uint16_t payload_offset = 0;   // launches: where the packed arguments begin
+};
+static_assert(sizeof(RecordHeader) == 8);
+
+// Launches of one block of one work item without scratch carry no extent: 16 bytes and the arguments, so that
+// six pointers make one cache line.
+constexpr std::uint8_t kLaunchHasExtent = 1;
+constexpr std::uint8_t kLaunchSpread = 2;
+
+struct LaunchRecord {
+  RecordHeader header;
+  const KernelCode* code;
+};
+static_assert(sizeof(LaunchRecord) == 16);
+
+struct LaunchExtent {  // follows a LaunchRecord with kLaunchHasExtent
+  Dim3 grid;
+  Dim3 block;
+  std::uint32_t shared_bytes = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(LaunchExtent) == 32);
+
+enum class CopyDirection : std::uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice };
+
+struct CopyRecord {
+  RecordHeader header;  // flags: the CopyDirection
+  std::uint64_t to;
+  std::uint64_t from;    // unused by kCopyInline
+  std::uint64_t bytes;
+  void* staging;         // freed with free() once the copy has passed; may be null
+};
+static_assert(sizeof(CopyRecord) == 40);
+constexpr std::uint32_t kCopyInlineOffset = 48;
+
+struct FillRecord {
+  RecordHeader header;  // flags: bytes of the pattern
+  std::uint64_t to;
+  std::uint64_t pattern;
+  std::uint64_t count;
+};
+
+struct HostFunction {  // owned by its record; destroyed once it has run or was discarded
+  std::function<void()> function;
+  std::string name;
+};
+
+struct HostFunctionRecord {
+  RecordHeader header;
+  HostFunction* payload;
+};
+
+struct EventRecord {
+  RecordHeader header;
+  DriverEvent* event;
+  // Filled by the event itself when a wait is submitted: the mark that is meant, as its driver knows it.
+  void* mark_source;
+  std::uint64_t mark;
+};
+
+inline std::uint32_t round_up_record(std::size_t bytes) noexcept {
+  return static_cast<std::uint32_t>((bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment);
+}
+
+template <class T>
+const T& record_cast(const RecordHeader& header) noexcept {
+  return reinterpret_cast<const T&>(header);
+}
+
+inline const LaunchExtent* extent_of(const LaunchRecord& launch) noexcept {
+  return (launch.header.flags & kLaunchHasExtent) != 0 ? reinterpret_cast<const LaunchExtent*>(&launch + 1) : nullptr;
+}
+
+inline const std::byte* arguments_of(const LaunchRecord& launch) noexcept {
+  return reinterpret_cast<const std::byte*>(&launch) + launch.header.payload_offset;
+}
+
+}  // namespace slipway::internal

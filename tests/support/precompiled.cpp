@@ -1,0 +1,1 @@
+// Only here to carry the precompiled header of all test programs.
