@@ -35,8 +35,8 @@ inline std::string find_data_file(const std::string& name) {
 }  // namespace slipway::test
 
 // Ends the test. Use it in the test's own body (or SetUp), as it returns.
-#define SLIPWAY_SKIP_OR_FAIL(need, reason)                                                            \
-  do {                                                                                                \
+#define SLIPWAY_SKIP_OR_FAIL(need, reason)                                                                   \
+  do {                                                                                                       \
     if (slipway::test::is_required(need)) FAIL() << "required, but missing: " << (need) << ": " << (reason); \
-    GTEST_SKIP() << "skipped: " << (need) << ": " << (reason);                                        \
+    GTEST_SKIP() << "skipped: " << (need) << ": " << (reason);                                               \
   } while (false)

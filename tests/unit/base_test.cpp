@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -352,7 +353,7 @@ TEST(ThreadId, FirstAskedInsideACallback) {
 
 TEST(BlockingScope, CallsLeaveThenEnter) {
   WaitRules rules;
-  { const BlockingScope none(rules); }  // no hooks: nothing happens
+  std::make_unique<BlockingScope>(rules).reset();  // no hooks: nothing happens
   std::string calls;
   auto hooks = std::make_shared<BlockingHooks>();
   hooks->leave = [&] { calls += "leave "; };
@@ -364,7 +365,7 @@ TEST(BlockingScope, CallsLeaveThenEnter) {
     rules.set_hooks(nullptr);  // the scope keeps the pair that it began with
   }
   EXPECT_EQ(calls, "leave enter ");
-  { const BlockingScope none(rules); }
+  std::make_unique<BlockingScope>(rules).reset();
   EXPECT_EQ(calls, "leave enter ");
 }
 

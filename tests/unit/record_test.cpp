@@ -321,9 +321,10 @@ void expect_random_layout() {
 }
 
 TEST(Layout, IsThatOfACStruct) {
-  [&]<std::uint64_t... kSeeds>(std::integer_sequence<std::uint64_t, kSeeds...>) {
+  const auto for_each_seed = []<std::uint64_t... kSeeds>(std::integer_sequence<std::uint64_t, kSeeds...>) {
     (expect_random_layout<kSeeds>(), ...);
-  }(std::make_integer_sequence<std::uint64_t, 150>{});
+  };
+  for_each_seed(std::make_integer_sequence<std::uint64_t, 150>{});
 }
 
 // The test vectors of the reference system's kernel ABI: hidden pointers first, bool in 4 bytes, grid words
@@ -532,7 +533,9 @@ TEST_F(Packing, BytesAsDeclared) {
 }
 
 TEST(Specialisation, WhatGuardsSee) {
-  const auto check = [](const char* text, const Argument& a) { return check_specialisation(parse_signature(text)[0], a); };
+  const auto check = [](const char* text, const Argument& a) {
+    return check_specialisation(parse_signature(text)[0], a);
+  };
   EXPECT_EQ(check("tensor align=16", DevicePtr{32}), GuardMiss::kNone);
   EXPECT_EQ(check("tensor align=16", DevicePtr{0}), GuardMiss::kNone);
   EXPECT_EQ(check("tensor align=16", DevicePtr{40}), GuardMiss::kAlignment);
@@ -675,7 +678,8 @@ TEST(Ring, RandomSizesWrapAround) {
       }
       ASSERT_LT(position, ring.published());
       ASSERT_LE(position % capacity + header->size_bytes, capacity) << "a record crosses the end";
-      ASSERT_TRUE(is_record(*header, model.front().first, model.front().second)) << seed << ": " << model.front().second;
+      ASSERT_TRUE(is_record(*header, model.front().first, model.front().second))
+          << seed << ": " << model.front().second;
       position += header->size_bytes;
       model.pop_front();
       ring.consume_to(position);

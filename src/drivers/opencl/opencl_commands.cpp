@@ -94,8 +94,7 @@ Status enqueue_copy(ClContext& context, cl_command_queue queue, const CopyRecord
   if (copy.bytes == 0) return {};
   const ClSymbols& cl = context.cl;
   OpenClMemory& memory = context.memory;
-  const auto direction =
-      host_source ? CopyDirection::kHostToDevice : static_cast<CopyDirection>(copy.header.flags);
+  const auto direction = host_source ? CopyDirection::kHostToDevice : static_cast<CopyDirection>(copy.header.flags);
   const void* host_from = host_source ? host_source : reinterpret_cast<const void*>(copy.from);
   void* host_to = reinterpret_cast<void*>(copy.to);
   cl_event made = nullptr;
@@ -129,8 +128,8 @@ Status enqueue_copy(ClContext& context, cl_command_queue queue, const CopyRecord
     from = std::move(place.value());
   }
   if (direction == CopyDirection::kHostToDevice) {
-    const cl_int code = cl.clEnqueueWriteBuffer(queue, to.buffer.get(), kNonBlocking, to.offset, copy.bytes, host_from, 0,
-                                                nullptr, &made);
+    const cl_int code = cl.clEnqueueWriteBuffer(queue, to.buffer.get(), kNonBlocking, to.offset, copy.bytes, host_from,
+                                                0, nullptr, &made);
     return take_event(context, code, "clEnqueueWriteBuffer", "it could not be enqueued", made, event);
   }
   if (direction == CopyDirection::kDeviceToHost) {
@@ -149,8 +148,9 @@ Status enqueue_fill(ClContext& context, cl_command_queue queue, const FillRecord
   if (bytes == 0) return {};
   cl_event made = nullptr;
   if (fill.to % pattern_bytes != 0) {
-    return {ErrorCode::kUnsupported, "its address is no multiple of the " + std::to_string(pattern_bytes) +
-                                         " bytes of its pattern, which OpenCL needs; align it or use a smaller pattern"};
+    return {ErrorCode::kUnsupported,
+            "its address is no multiple of the " + std::to_string(pattern_bytes) +
+                " bytes of its pattern, which OpenCL needs; align it or use a smaller pattern"};
   }
   if (context.memory.mode() == ClMemoryMode::kSvm) {
     Result<void*> to = context.memory.pointer(fill.to, bytes);

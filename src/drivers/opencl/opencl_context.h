@@ -18,10 +18,10 @@ struct ClLimits {
   std::uint64_t max_block_items = 0;
   std::uint64_t local_bytes = 0;
   std::uint64_t total_bytes = 0;
-  std::uint64_t max_block_bytes = 0;     // of one memory block
+  std::uint64_t max_block_bytes = 0;  // of one memory block
   std::uint32_t max_argument_bytes = 0;
-  std::uint32_t base_alignment = 1;      // of a sub-buffer, bytes
-  std::uint32_t data_alignment = 1;      // of every allocation, bytes
+  std::uint32_t base_alignment = 1;  // of a sub-buffer, bytes
+  std::uint32_t data_alignment = 1;  // of every allocation, bytes
   bool has_svm = false;
 };
 

@@ -99,8 +99,7 @@ Result<std::shared_ptr<DriverStream>> OpenClDriver::create_stream(const StreamOp
     queue = cl.clCreateCommandQueue(context->context, device, kClQueueProfiling, &code);
   }
   if (code != kClSuccess) return cl_error(code, call, "a stream could not be made");
-  return std::shared_ptr<DriverStream>(
-      OpenClStream::create(shared_, context, queue, options.ring_bytes, options.name));
+  return std::shared_ptr<DriverStream>(OpenClStream::create(shared_, context, queue, options.ring_bytes, options.name));
 }
 
 Result<std::shared_ptr<DriverStream>> OpenClDriver::adopt_stream(void* native) {
@@ -119,17 +118,20 @@ Result<std::shared_ptr<DriverStream>> OpenClDriver::adopt_stream(void* native) {
     code = cl.clGetCommandQueueInfo(queue, kClQueueProperties, sizeof properties, &properties, nullptr);
   }
   if (code == kClInvalidCommandQueue) {
-    return Status(ErrorCode::kInvalidArgument, "what was to be adopted is no cl_command_queue (CL_INVALID_COMMAND_QUEUE)");
+    return Status(ErrorCode::kInvalidArgument,
+                  "what was to be adopted is no cl_command_queue (CL_INVALID_COMMAND_QUEUE)");
   }
   if (code != kClSuccess) return cl_error(code, "clGetCommandQueueInfo", "a queue could not be adopted");
   if (owner != context->context || device != context->device.device) {
     return Status(ErrorCode::kInvalidArgument,
                   "a queue of another context or device was to be adopted; make it in Device::native_handle() for the "
-                  "device '" + context->device.limits.name + "'");
+                  "device '" +
+                      context->device.limits.name + "'");
   }
   if ((properties & kClQueueOutOfOrder) != 0) {
-    return Status(ErrorCode::kInvalidArgument, "an out-of-order queue was to be adopted; streams are in order, so make "
-                                               "one without CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE");
+    return Status(ErrorCode::kInvalidArgument,
+                  "an out-of-order queue was to be adopted; streams are in order, so make "
+                  "one without CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE");
   }
   code = cl.clRetainCommandQueue(queue);
   if (code != kClSuccess) return cl_error(code, "clRetainCommandQueue", "a queue could not be adopted");
@@ -219,8 +221,7 @@ DeviceInfo info_of(const Uri& uri, const ClLimits& limits, ClMemoryMode mode) {
 }
 
 Result<std::unique_ptr<Driver>> open_opencl(const Uri& uri, DriverEnvironment& environment) {
-  const Status known =
-      uri.allow_only({"platform", "device", "memory", "spin_us", "wait_limit_ms", "blocking"});
+  const Status known = uri.allow_only({"platform", "device", "memory", "spin_us", "wait_limit_ms", "blocking"});
   if (!known.ok()) return known;
   constexpr std::int64_t kMaxIndex = 255;
   Result<std::int64_t> platform = uri.number("platform", 0, 0, kMaxIndex);
@@ -245,8 +246,8 @@ Result<std::unique_ptr<Driver>> open_opencl(const Uri& uri, DriverEnvironment& e
   environment.wait_rules.spin_ns = spin_us.value() * 1000;
   environment.wait_rules.default_limit_ns = limit_ms.value() * 1'000'000;
   environment.blocking = blocking.value();
-  return std::unique_ptr<Driver>(std::make_unique<OpenClDriver>(environment, std::move(context.value()),
-                                                                info_of(uri, limits, mode.value())));
+  return std::unique_ptr<Driver>(
+      std::make_unique<OpenClDriver>(environment, std::move(context.value()), info_of(uri, limits, mode.value())));
 }
 
 Result<std::string> probe_opencl() {

@@ -97,9 +97,10 @@ const std::pair<const std::uint64_t, OpenClMemory::Block>* OpenClMemory::find(st
 
 Status OpenClMemory::unknown(std::uint64_t address, std::uint64_t bytes) const {
   const std::string range = bytes == 0 ? "" : "the range of " + std::to_string(bytes) + " bytes from ";
-  return {ErrorCode::kInvalidArgument, range + "the address " + hex(address) +
-                                           " is in no memory of this device; pass memory that it allocated or adopted and "
-                                           "that was not freed"};
+  return {ErrorCode::kInvalidArgument,
+          range + "the address " + hex(address) +
+              " is in no memory of this device; pass memory that it allocated or adopted and "
+              "that was not freed"};
 }
 
 Result<void*> OpenClMemory::pointer(std::uint64_t address, std::uint64_t bytes) const {
@@ -141,7 +142,8 @@ Result<ClMem> OpenClMemory::argument(std::uint64_t address) {
   if (kept != block.sub_buffers.end()) return kept->second.share();
   const ClBufferRegion region{offset, block.bytes - offset};
   cl_int code = kClSuccess;
-  const cl_mem made = cl_.clCreateSubBuffer(block.buffer.get(), kClMemReadWrite, kClBufferCreateTypeRegion, &region, &code);
+  const cl_mem made =
+      cl_.clCreateSubBuffer(block.buffer.get(), kClMemReadWrite, kClBufferCreateTypeRegion, &region, &code);
   if (code != kClSuccess) {
     return cl_error(code, "clCreateSubBuffer", "the part of a buffer from " + hex(address) + " could not be named");
   }

@@ -59,7 +59,8 @@ Result<std::unique_ptr<DriverModule>> OpenClModule::build(std::shared_ptr<ClCont
                    "' (CL_BUILD_PROGRAM_FAILURE); correct what the build log names:\n" + build_log(*context, made));
   }
   if (code != kClSuccess) {
-    return cl_error(code, "clBuildProgram", "the OpenCL C source does not build with the options '" + all_options + "'");
+    return cl_error(code, "clBuildProgram",
+                    "the OpenCL C source does not build with the options '" + all_options + "'");
   }
   return std::unique_ptr<DriverModule>(std::make_unique<OpenClModule>(std::move(program)));
 }

@@ -40,10 +40,10 @@ struct OpenClKernel final : KernelCode {
 
   const std::shared_ptr<ClProgram> program;
   const cl_kernel kernel;
-  bool takes_shared = false;                     // has the __local parameter
-  std::size_t max_items = 1;                     // in one block of this kernel
-  std::array<std::size_t, 3> own_block{};        // reqd_work_group_size; zeros: any
-  std::uint64_t static_shared_bytes = 0;         // asked for before any __local argument was set
+  bool takes_shared = false;               // has the __local parameter
+  std::size_t max_items = 1;               // in one block of this kernel
+  std::array<std::size_t, 3> own_block{};  // reqd_work_group_size; zeros: any
+  std::uint64_t static_shared_bytes = 0;   // asked for before any __local argument was set
   // A cl_kernel holds its arguments: setting them and enqueueing is one step under this mutex, which is taken with a
   // stream's pump mutex held; only the memory's mutex is taken inside.
   mutable std::mutex mutex;

@@ -132,8 +132,9 @@ Result<Signature> derive_signature(const std::string& name, const std::vector<Cl
     const ClParameter& p = parameters[i];
     if (!p.parameter) {
       return Status(ErrorCode::kInvalidArgument,
-                    place_of(name, i) + (p.type.empty() ? " is not described by this OpenCL implementation"
-                                                        : " has the type '" + p.type + "', which has no kind of its own") +
+                    place_of(name, i) +
+                        (p.type.empty() ? " is not described by this OpenCL implementation"
+                                        : " has the type '" + p.type + "', which has no kind of its own") +
                         "; give the signature when you ask for the kernel");
     }
     signature.push_back(*p.parameter);
@@ -158,9 +159,9 @@ Status check_signature(const std::string& name, const Signature& given, const st
     return {ErrorCode::kInvalidArgument,
             place_of(name, i) + " is '" + p.type + "' in the source, which does not go with '" + describe(given[i]) +
                 "' in the signature; " +
-                (p.parameter ? "write '" + describe(*p.parameter) + "'"
-                             : is_pointer ? "only __global and __constant pointers, and one __local at the end, can be passed"
-                                          : "a type without a kind of its own is passed as bytes(N,ALIGN)")};
+                (p.parameter  ? "write '" + describe(*p.parameter) + "'"
+                 : is_pointer ? "only __global and __constant pointers, and one __local at the end, can be passed"
+                              : "a type without a kind of its own is passed as bytes(N,ALIGN)")};
   }
   return {};
 }

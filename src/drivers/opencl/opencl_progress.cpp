@@ -93,8 +93,8 @@ void ClProgress::handed_over(std::uint64_t sequence, std::vector<std::weak_ptr<O
     for (const auto& waker : wakers_) waker->unpark();
   }
   if (!moved && !failed()) return;
-  const std::uint64_t to = failed() ? std::numeric_limits<std::uint64_t>::max()
-                                    : handed_over_.load(std::memory_order_relaxed);
+  const std::uint64_t to =
+      failed() ? std::numeric_limits<std::uint64_t>::max() : handed_over_.load(std::memory_order_relaxed);
   std::erase_if(waiting_, [&](auto& entry) {
     if (entry.first > to) return false;
     freed.push_back(std::move(entry.second));
@@ -137,8 +137,9 @@ Status ClProgress::explain(const Unexplained& wait) const {
   if (!cause.ok()) return cause;
   ErrorDetails details;
   details.code = ErrorCode::kCancelled;
-  details.sentence = "the event that this stream waited for failed on the device, for a reason that its own stream does "
-                     "not know (yet); synchronise the stream that marked it";
+  details.sentence =
+      "the event that this stream waited for failed on the device, for a reason that its own stream does "
+      "not know (yet); synchronise the stream that marked it";
   details.sequence = wait.sequence;
   details.submitted = true;
   return Status(std::move(details));

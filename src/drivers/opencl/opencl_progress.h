@@ -64,7 +64,7 @@ struct OpenClShared {
 };
 
 struct ClInFlight {
-  std::uint64_t sequence = 0;        // passed once the command has ended
+  std::uint64_t sequence = 0;  // passed once the command has ended
   ClEvent event;
   const KernelCode* code = nullptr;  // launches; kept alive by the front door until the record has passed
   const char* what = "";             // "a copy", for errors

@@ -1,12 +1,10 @@
 #include "drivers/opencl/opencl_stream.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/thread_id.h"
-#include "base/wait.h"
 #include "drivers/opencl/opencl_commands.h"
 #include "drivers/opencl/opencl_event.h"
 #include "engine/host_thread.h"
@@ -17,9 +15,6 @@ namespace {
 // Commands that a queue may hold. Not tuned: it bounds the memory that the implementation keeps for them (PoCL takes
 // about 1 KiB for each).
 constexpr std::size_t kMaxInFlight = 1024;
-
-// A sleeper looks again after this long, should the implementation not call back.
-constexpr std::int64_t kLookAgainNs = 20'000'000;
 
 }  // namespace
 
@@ -176,8 +171,8 @@ Status OpenClStream::copy_inline(const CopyRecord& copy, ClInFlight& command) {
   // The record goes back to the submitter before the device has read it.
   command.staging = std::malloc(copy.bytes);
   if (!command.staging) {
-    return {ErrorCode::kOutOfMemory, "there was no host memory to stage " + std::to_string(copy.bytes) +
-                                         " bytes in; free some"};
+    return {ErrorCode::kOutOfMemory,
+            "there was no host memory to stage " + std::to_string(copy.bytes) + " bytes in; free some"};
   }
   std::memcpy(command.staging, reinterpret_cast<const std::byte*>(&copy) + kCopyInlineOffset, copy.bytes);
   return enqueue_copy(*context_, queue_, copy, command.staging, command.event);
@@ -342,83 +337,6 @@ void OpenClStream::host_function_turn(std::uint64_t sequence) {
     const std::lock_guard lock(pump_mutex_);
     host_ = HostState::kDone;
   }
-  kick();
-}
-
-// --- Waiting ---
-
-std::uint64_t OpenClStream::completed() {
-  progress_.reap();
-  return progress_.completed();
-}
-
-bool OpenClStream::await(Goal goal, std::uint64_t sequence, std::int64_t deadline_ns) {
-  const auto reached = [&] {
-    progress_.reap();
-    return (goal == Goal::kPassed ? progress_.completed() : progress_.handed_over()) >= sequence;
-  };
-  kick();
-  if (reached()) return true;
-  const WaitRules& rules = shared_->environment.wait_rules;
-  const BlockingScope scope(rules);
-  const std::int64_t start = now_ns();
-  while (now_ns() - start < rules.spin_ns) {
-    if (reached()) return true;
-    cpu_relax();
-  }
-  const auto waker = std::make_shared<Parker>();
-  progress_.add_waker(waker);
-  ClEvent watched;
-  bool in_time = true;
-  while (!reached()) {
-    const std::int64_t now = now_ns();
-    if (now >= deadline_ns) {
-      in_time = false;
-      break;
-    }
-    ClEvent next = goal == Goal::kPassed ? progress_.command_for(sequence) : ClEvent();
-    if (next && next.get() != watched.get()) {
-      auto* kept = new std::shared_ptr<Parker>(waker);
-      const auto on_event = [](cl_event, cl_int, void* data) {
-        const std::unique_ptr<std::shared_ptr<Parker>> owned(static_cast<std::shared_ptr<Parker>*>(data));
-        (*owned)->unpark();
-      };
-      if (context_->cl.clSetEventCallback(next.get(), kClComplete, on_event, kept) != kClSuccess) delete kept;
-      watched = std::move(next);
-    }
-    waker->park(std::min(deadline_ns, now + kLookAgainNs));
-    if (progress_.failed()) kick();
-  }
-  progress_.remove_waker(waker);
-  return in_time;
-}
-
-Status OpenClStream::wait(std::uint64_t sequence, std::int64_t deadline_ns) {
-  if (await(Goal::kPassed, sequence, deadline_ns)) return {};
-  const std::string name = name_.empty() ? "the stream" : "stream '" + name_ + "'";
-  return {ErrorCode::kTimeout, "submission " + std::to_string(sequence) + " of " + name +
-                                   " had not passed when the wait's limit ran out; " +
-                                   std::to_string(progress_.completed()) + " have, and " +
-                                   std::to_string(progress_.handed_over()) +
-                                   " were handed to the device. They stay submitted: wait again with a longer limit, or "
-                                   "look for an event that nobody marks and for a kernel that does not end"};
-}
-
-bool OpenClStream::drain(std::int64_t deadline_ns) {
-  return await(Goal::kPassed, ring_.submitted(), deadline_ns);
-}
-
-void* OpenClStream::native_handle() {
-  const std::int64_t deadline = now_ns() + shared_->environment.wait_rules.default_limit_ns;
-  return await(Goal::kHandedOver, ring_.submitted(), deadline) ? queue_ : nullptr;
-}
-
-Status OpenClStream::failure() { return progress_.failure(); }
-
-void OpenClStream::recover() { progress_.recover(ring_.submitted() + 1); }
-
-void OpenClStream::close(Status cause) {
-  progress_.fail(std::move(cause), progress_.handed_over() + 1);
   kick();
 }
 

@@ -91,7 +91,7 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   bool unflushed_ = false;
   bool room_awaited_ = false;
   enum class HostState { kNone, kWaiting, kRunning, kDone } host_ = HostState::kNone;
-  std::uint64_t host_sequence_ = 0;             // of the function that host_ is about
+  std::uint64_t host_sequence_ = 0;              // of the function that host_ is about
   std::unique_ptr<HostFunction> host_function_;  // in kWaiting
 };
 

@@ -208,8 +208,8 @@ Result<const ClSymbols*> load_opencl() {
   found->library = std::move(library.value());
   const std::string missing = find_all(found->library, found->symbols);
   if (!missing.empty()) {
-    return Status(ErrorCode::kUnavailable, "the OpenCL loader 'libOpenCL.so.1' lacks " + missing +
-                                               "; install one for OpenCL 1.2 or newer");
+    return Status(ErrorCode::kUnavailable,
+                  "the OpenCL loader 'libOpenCL.so.1' lacks " + missing + "; install one for OpenCL 1.2 or newer");
   }
   loaded = found.release();
   return &loaded->symbols;
@@ -225,7 +225,8 @@ const char* cl_code_name(cl_int code) noexcept {
 Status cl_error(cl_int code, const char* call, const std::string& what, ClPhase phase) {
   ErrorDetails details;
   details.code = code_of(code, phase);
-  details.sentence = what + ": " + (phase == ClPhase::kCall ? std::string(call) + " returned " : "the device ended it with ") +
+  details.sentence = what + ": " +
+                     (phase == ClPhase::kCall ? std::string(call) + " returned " : "the device ended it with ") +
                      cl_code_name(code) + " (" + std::to_string(code) + "); " + advice(details.code);
   details.stable = details.code == ErrorCode::kInvalidArgument || details.code == ErrorCode::kUnsupported;
   return Status(std::move(details));
