@@ -38,8 +38,7 @@ struct ModuleImpl {
 
 struct KernelImpl {
   std::shared_ptr<DeviceImpl> device;
-  std::shared_ptr<DriverModule> module;  // outlives the code
-  std::shared_ptr<KernelCode> code;
+  std::shared_ptr<KernelCode> code;  // keeps its module
   std::uint32_t generation = 0;
 
   ~KernelImpl();

@@ -8,11 +8,8 @@ namespace slipway {
 namespace internal {
 
 KernelImpl::~KernelImpl() {
-  // Launches submitted so far read the code; the module goes after it.
-  device->retired().retire([c = std::move(code), m = std::move(module)]() mutable {
-    c.reset();
-    m.reset();
-  });
+  // Launches submitted so far read the code, and run what its module has loaded.
+  device->retired().retire([c = std::move(code)]() mutable { c.reset(); });
 }
 
 namespace {
@@ -22,9 +19,9 @@ Kernel make_kernel(const Module& module, std::string_view name, const Signature*
   impl.device->check_usable("looking up a kernel", impl.generation);
   auto kernel = std::make_shared<KernelImpl>();
   kernel->device = impl.device;
-  kernel->module = impl.module;
   kernel->generation = impl.generation;
   kernel->code = impl.module->kernel(std::string(name), signature).take();
+  kernel->code->module = impl.module;
   return Kernel(std::move(kernel));
 }
 

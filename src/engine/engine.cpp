@@ -47,6 +47,7 @@ Lane* Engine::acquire_lane(std::uint32_t ring_bytes, int priority, const WaitRul
     free_lanes_.erase(it);
     lane->set_priority(priority);
     lane->base = lane->submitted();
+    if (lane->failed()) lane->recover();  // its last stream was dropped as it was
     return lane;
   }
   lanes_.push_back(std::make_unique<Lane>(ring_bytes, priority, rules));

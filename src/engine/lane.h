@@ -41,6 +41,7 @@ class Lane final : public Ring {
     const std::lock_guard lock(failure_mutex_);
     return failure_;
   }
+  bool failed() const noexcept { return discarding.load(std::memory_order_acquire); }
   // By the consumer: record `sequence` and all behind it fail.
   void fail(std::uint64_t at_sequence, Status cause) {
     progress_.open_failure(at_sequence, cause);
