@@ -30,7 +30,8 @@ struct Mode {
   std::string_view name;
   std::unique_ptr<Decoder> (*make)(const Model& model, const Device& device);
 };
-constexpr std::array kModes{Mode{"direct", make_direct}, Mode{"general", make_general}, Mode{"planned", make_planned}};
+constexpr std::array kModes{Mode{"direct", make_direct}, Mode{"general", make_general}, Mode{"planned", make_planned},
+                            Mode{"graph", make_graph}, Mode{"overlap", make_overlap}};
 
 }  // namespace
 

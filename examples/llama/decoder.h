@@ -36,6 +36,8 @@ class Decoder {
 //   direct   a plain loop that calls the kernels, without Slipway
 //   general  every launch through the general path: looked up, checked and packed each time
 //   planned  launch plans with typed handles: a launch writes only its run-time arguments
+//   graph    the step captured once; a step's values are published, then the graph is replayed
+//   overlap  the same graph, whose next replay is launched before its values are known, and waits for them at a gate
 std::span<const std::string_view> mode_names();
 
 // Makes the decoder of a mode. `device` is not used by `direct`. Throws slipway::Error, naming the modes there

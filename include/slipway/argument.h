@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "slipway/export.h"
+#include "slipway/signature.h"
 #include "slipway/types.h"
 
 namespace slipway {
@@ -16,7 +17,7 @@ class Memory;
 
 class Argument {
  public:
-  enum class Category : std::uint8_t { kTensor, kSigned, kUnsigned, kFloat, kHalf, kBFloat16, kBool, kBytes };
+  enum class Category : std::uint8_t { kTensor, kSigned, kUnsigned, kFloat, kHalf, kBFloat16, kBool, kBytes, kParameter };
 
   Argument(DevicePtr address) noexcept : category_(Category::kTensor) { value_.u = static_cast<std::uint64_t>(address); }
   Argument(TensorArg tensor) noexcept : category_(Category::kTensor), dtype_(tensor.dtype) {
@@ -54,6 +55,16 @@ class Argument {
   template <class T>
     requires(std::is_class_v<T> && std::is_trivially_copyable_v<T>)
   static Argument bytes_of(const T& value) noexcept { return bytes(&value, sizeof(T), alignof(T)); }
+
+  // The value of a graph's parameter (graph.h): `capture` tells which capture's, `kind` what it holds.
+  static Argument parameter(std::uint32_t number, std::uint32_t capture, ArgKind kind) noexcept {
+    Argument a{DevicePtr{0}};
+    a.category_ = Category::kParameter;
+    a.value_.u = number;
+    a.size_bytes_ = capture;
+    a.align_bytes_ = static_cast<std::uint32_t>(kind);
+    return a;
+  }
 
   Category category() const noexcept { return category_; }
   DType dtype() const noexcept { return dtype_; }

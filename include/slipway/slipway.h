@@ -5,6 +5,7 @@
 #include "slipway/device.h"
 #include "slipway/error.h"
 #include "slipway/export.h"
+#include "slipway/graph.h"
 #include "slipway/memory.h"
 #include "slipway/module.h"
 #include "slipway/plan.h"

@@ -39,11 +39,17 @@ struct Extent {
 };
 
 // How a kernel is launched. A zero in any dimension of grid or block: nothing runs, and the launch succeeds.
+struct GridParameter {  // a grid that an operation of a graph computes for each step (graph.h)
+  std::uint32_t number = ~std::uint32_t{0};
+  std::uint32_t capture = 0;
+};
+
 struct LaunchShape {
   Extent grid;                    // number of blocks
   Extent block{0, 0, 0};          // work items in a block; all zero means the kernel's own (1 on cpu)
   std::int64_t shared_bytes = 0;  // scratch for each block
   bool spread = false;            // let several workers run the blocks of this launch (cpu; a hint elsewhere)
+  GridParameter grid_from{};      // only while capturing: `grid` is then the first value, and this gives each step's
 };
 
 struct EventOptions {

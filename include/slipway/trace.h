@@ -49,9 +49,18 @@ struct Counters {
 // One unit of work. Times are nanoseconds of the steady clock; 0 means that the moment did not come, or that
 // the driver cannot tell.
 struct TimelineEntry {
-  std::string stream;
+  enum class Kind : std::uint8_t {
+    kSubmission,  // a unit of work of a stream
+    kNode,        // a node of a graph, inside the replay that `sequence` is
+    kGateWait,    // a replay stood at a gate
+    kUpdate,      // values or an operation were evaluated and published
+    kReason,      // a call left the fast path; `name` is the reason
+  };
+  Kind kind = Kind::kSubmission;
+  std::string stream;  // updates: the graph
   std::string name;
   std::uint64_t sequence = 0;
+  std::uint64_t step = 0;  // of nodes, gates and updates
   std::int64_t submitted_ns = 0;
   std::int64_t started_ns = 0;
   std::int64_t ended_ns = 0;

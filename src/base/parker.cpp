@@ -26,6 +26,8 @@ unsigned available_processors() noexcept {
   return count < 1 ? 1U : static_cast<unsigned>(count);
 }
 
+void SpinTurn::yield() noexcept { ::sched_yield(); }
+
 bool Parker::park(std::int64_t deadline_ns) noexcept {
   std::uint32_t expected = kNothing;
   if (!word_.compare_exchange_strong(expected, kAsleep, std::memory_order_acquire)) {

@@ -15,6 +15,23 @@ inline void cpu_relax() noexcept {
 #endif
 }
 
+// One turn of a spin loop that may last: pauses at first, then offers the processor to others after each look. On a
+// machine with more runnable threads than processors, what is waited for may need this very processor, and would
+// otherwise get it only when the scheduler takes it away.
+class SpinTurn {
+ public:
+  void operator()() noexcept {
+    if (++turns_ < kPauses) cpu_relax();
+    else yield();
+  }
+  void reset() noexcept { turns_ = 0; }
+
+ private:
+  static constexpr unsigned kPauses = 256;  // about 5 us here: a near answer comes without a system call
+  static void yield() noexcept;
+  unsigned turns_ = 0;
+};
+
 // Processors that this process may run on, at least 1.
 unsigned available_processors() noexcept;
 

@@ -123,6 +123,8 @@ bool DeviceImpl::drain(std::int64_t deadline_ns) {
 void DeviceImpl::synchronize(std::int64_t deadline_ns) {
   check_usable("synchronize");
   const auto alive = streams();
+  for (const auto& stream : alive) stream->refuse_captured("a synchronize of its device");
+  owed_.check(nullptr, "a synchronize of the device").throw_if_error();
   std::vector<std::uint64_t> marks;
   for (const auto& stream : alive) marks.push_back(stream->internal_mark());
   Status first;

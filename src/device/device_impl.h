@@ -9,6 +9,7 @@
 
 #include "device/address_map.h"
 #include "device/driver.h"
+#include "device/owed.h"
 #include "device/retire.h"
 
 namespace slipway::internal {
@@ -33,6 +34,7 @@ class DeviceImpl {
   std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
   AddressMap& addresses() noexcept { return addresses_; }
   RetireList& retired() noexcept { return retired_; }
+  OwedUpdates& owed() noexcept { return owed_; }
 
   std::int64_t deadline(std::int64_t limit_ms) const noexcept;
 
@@ -61,6 +63,7 @@ class DeviceImpl {
   bool leaked_ = false;  // something runs on for good: what it may touch is not destroyed
   std::mutex close_mutex_;
   AddressMap addresses_;
+  OwedUpdates owed_;
   RetireList retired_;
   std::mutex streams_mutex_;
   struct Entry {

@@ -55,6 +55,8 @@ struct DriverEnvironment {
   Status lost_cause_;
 };
 
+class Engine;
+
 class DriverStream {
  public:
   virtual ~DriverStream() = default;
@@ -151,6 +153,8 @@ class Driver {
   // does not end, say), and the caller must leak the driver and what belongs to it.
   virtual bool shut_down(std::int64_t deadline_ns) = 0;
 
+  // The engine that walks tapes on this device; null where the front door has to cut replays at their gates.
+  virtual Engine* engine() { return nullptr; }
   virtual std::vector<testing::StoredWork> take_stored() { return {}; }
   virtual void* native_handle() = 0;
 };

@@ -54,7 +54,8 @@ class EventImpl {
   const std::shared_ptr<DriverEvent> driver_event;
   const bool timing;
   const std::uint32_t generation;
-  std::mutex mutex;  // of marks and of waits being prepared
+  std::mutex mutex;  // of marks and of waits being prepared, and of what follows
+  std::weak_ptr<CaptureTarget> captured_by;  // where the last mark is a node of a graph
 };
 
 // Submits a wait of the stream for whatever the driver's event says; both of one device.
@@ -78,6 +79,7 @@ struct CheckedShape {
   LaunchExtent extent;
   std::uint8_t flags = 0;  // of the launch record
   bool empty = false;      // a zero somewhere: nothing runs
+  GridParameter grid_from;
 };
 CheckedShape check_shape(const DeviceInfo& info, const std::string& kernel, const LaunchShape& shape);
 // Only the grid, into a shape that was checked before.

@@ -1,6 +1,7 @@
 // The general path of a launch: what a plan does once, done for this one call.
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "device/handles.h"
 #include "record/layout.h"
@@ -22,6 +23,13 @@ Dim3 check_extent(const std::string& kernel, const char* x, const char* y, const
   check_dimension(kernel, z, extent.z, limit.z);
   return {static_cast<std::uint32_t>(extent.x), static_cast<std::uint32_t>(extent.y),
           static_cast<std::uint32_t>(extent.z)};
+}
+
+CaptureTarget& require_capture(CaptureTarget* target, const std::string& kernel) {
+  if (target) return *target;
+  throw Error(ErrorCode::kFailedPrecondition, "kernel '" + kernel +
+                                                  "' was launched with a graph's parameter, but its stream is not being "
+                                                  "captured; pass a value, or capture first");
 }
 
 bool any_zero(const Dim3& d) noexcept { return d.x == 0 || d.y == 0 || d.z == 0; }
@@ -55,7 +63,8 @@ CheckedShape check_shape(const DeviceInfo& info, const std::string& kernel, cons
   }
   checked.extent.shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes);
   if (shape.spread) checked.flags |= kLaunchSpread;
-  if (checked.extent.grid != Dim3{1, 1, 1} || b != Dim3{1, 1, 1} || shape.shared_bytes != 0) {
+  checked.grid_from = shape.grid_from;
+  if (shape.grid_from.capture != 0 || checked.extent.grid != Dim3{1, 1, 1} || b != Dim3{1, 1, 1} || shape.shared_bytes != 0) {
     checked.flags |= kLaunchHasExtent;
   }
   return checked;
@@ -77,8 +86,19 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   const std::uint32_t offset = sizeof(LaunchRecord) + (has_extent ? sizeof(LaunchExtent) : 0);
   const std::uint32_t bytes = round_up_record(offset + code.layout.size_bytes);
   std::memset(record, 0, bytes);
+  std::vector<ParameterUse> uses;
+  const auto target = stream.capture();
+  if (shape.grid_from.capture != 0) {
+    require_capture(target.get(), code.name).initial_value(
+        Argument::parameter(shape.grid_from.number, shape.grid_from.capture, ArgKind::kBytes));
+    uses.push_back({ParameterUse::kGrid, shape.grid_from.number});
+  }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const Argument& argument = arguments[i];
+    Argument argument = arguments[i];
+    if (argument.category() == Argument::Category::kParameter) {
+      uses.push_back({static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(argument.as_unsigned())});
+      argument = require_capture(target.get(), code.name).initial_value(argument);
+    }
     const Parameter& parameter = code.signature[i];
     const ArgumentSlot& slot = code.layout.slots[i];
     if (argument.device_id() != 0 && argument.device_id() != device.id()) {
@@ -90,7 +110,7 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
     const GuardMiss miss = check_specialisation(parameter, argument);
     if (miss != GuardMiss::kNone) specialisation_error(code.name, i, parameter, argument, miss).throw_if_error();
   }
-  if (shape.empty) {
+  if (shape.empty && uses.empty()) {
     device.counters().empty_launches.fetch_add(1, std::memory_order_relaxed);
     return stream.check_open();
   }
@@ -98,7 +118,8 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   launch->header = {bytes, RecordKind::kLaunch, shape.flags, static_cast<std::uint16_t>(offset)};
   launch->code = &code;
   if (has_extent) std::memcpy(record + sizeof(LaunchRecord), &shape.extent, sizeof(LaunchExtent));
-  stream.submit(record, bytes, code.name, [](StreamCounters& counters) { counters.general_launches.add(); });
+  stream.submit(record, bytes, code.name, [](StreamCounters& counters) { counters.general_launches.add(); },
+                uses);
 }
 
 }  // namespace slipway::internal

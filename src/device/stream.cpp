@@ -225,6 +225,8 @@ void Stream::mark(const Event& event) const {
   record.header = {sizeof record, RecordKind::kEventMark, 0, 0};
   record.event = e.driver_event.get();
   const std::lock_guard lock(e.mutex);
+  if (const auto target = stream.capture()) return target->mark(stream, e);
+  e.captured_by.reset();
   const std::uint64_t sequence =
       stream.submit(internal::bytes_of(record), sizeof record, "mark",
                     [](StreamCounters& counters) { counters.event_marks.add(); });
@@ -237,6 +239,9 @@ void Stream::wait(const Event& event) const {
   check_same_device(stream.device(), *e.device, "the event");
   stream.device().check_usable("an event wait", e.generation);
   const std::lock_guard lock(e.mutex);
+  // A mark inside a capture brings the waiting stream into it.
+  if (const auto target = e.captured_by.lock()) return target->wait(stream, e);
+  if (const auto target = stream.capture()) return target->wait(stream, e);
   submit_wait(stream, *e.driver_event);
 }
 
@@ -248,6 +253,7 @@ void Stream::synchronize(WaitLimit limit) const {
 bool Stream::idle() const {
   StreamImpl& stream = deref(*this, "the stream");
   stream.device().check_usable("a stream query", stream.generation());
+  stream.refuse_captured("a query");
   return stream.completed() >= stream.submitted();
 }
 
@@ -258,6 +264,7 @@ std::uint64_t Stream::completed() const { return deref(*this, "the stream").comp
 void* Stream::native_handle() const {
   StreamImpl& stream = deref(*this, "the stream");
   stream.device().check_usable("asking for a native handle", stream.generation());
+  stream.refuse_captured("asking for its native handle");
   return stream.driver_stream().native_handle();
 }
 

@@ -82,6 +82,23 @@ Status StreamImpl::refusal() {
   return Status(std::move(details));
 }
 
+std::shared_ptr<CaptureTarget> StreamImpl::capture() const {
+  if ((sink_->slow_flags() & kSlowCaptured) == 0) return nullptr;
+  const std::lock_guard lock(capture_mutex_);
+  return capture_;
+}
+
+void StreamImpl::set_capture(std::shared_ptr<CaptureTarget> target) {
+  const std::lock_guard lock(capture_mutex_);
+  capture_ = std::move(target);
+  if (capture_) sink_->set_slow_flags(kSlowCaptured);
+  else sink_->clear_slow_flags(kSlowCaptured);
+}
+
+void StreamImpl::refuse_captured(const char* what) {
+  if (const auto target = capture()) target->refuse(*this, what);
+}
+
 void StreamImpl::check_open() {
   device_->check_usable("a submission to a stream", generation_);
   refusal().throw_if_error();
@@ -91,7 +108,12 @@ std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record
                                  const std::string& name, bool quiet) {
   if (!quiet) refusal().throw_if_error();
   Status why;
-  std::byte* place = sink_->reserve(bytes, why);
+  std::byte* place = sink_->try_reserve(bytes);
+  if (!place && !quiet) {
+    device_->counters().note(Reason::kRingFull);
+    device_->owed().check(this, "a submission to a full ring").throw_if_error();
+  }
+  if (!place) place = sink_->reserve(bytes, why);
   if (!place) why.throw_if_error();
   std::memcpy(place, record, bytes);
   const std::uint64_t sequence = sink_->submitted() + 1;
@@ -127,6 +149,8 @@ Status StreamImpl::take_failure() {
 
 void StreamImpl::synchronize(std::int64_t deadline_ns) {
   device_->check_usable("synchronize", generation_);
+  refuse_captured("synchronize");
+  device_->owed().check(this, "synchronize").throw_if_error();
   driver_->wait(internal_mark(), deadline_ns).throw_if_error();
   device_->retired().collect();
   take_failure().throw_if_error();
@@ -134,6 +158,7 @@ void StreamImpl::synchronize(std::int64_t deadline_ns) {
 
 void StreamImpl::recover() {
   device_->check_usable("recover", generation_);
+  refuse_captured("recover");
   if ((sink_->slow_flags() & kSlowFailed) == 0) return;
   driver_->wait(internal_mark(), device_->deadline(-1)).throw_if_error();
   driver_->recover();

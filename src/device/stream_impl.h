@@ -14,10 +14,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "base/fence.h"
 #include "base/thread_id.h"
+#include "device/capture_target.h"
 #include "device/device_impl.h"
 #include "trace/counters.h"
 
@@ -55,17 +57,23 @@ class StreamImpl {
   // held. Returns the sequence number. Throws with nothing submitted, except in blocking mode, where the
   // failure of the work itself is thrown.
   template <class Count>
-  std::uint64_t submit(const std::byte* record, std::uint32_t bytes, const std::string& name, Count&& count) {
-    return submit_owning([] {}, record, bytes, name, std::forward<Count>(count));
+  std::uint64_t submit(const std::byte* record, std::uint32_t bytes, const std::string& name, Count&& count,
+                       std::span<const ParameterUse> uses = {}) {
+    return submit_owning([] {}, record, bytes, name, std::forward<Count>(count), uses);
   }
 
   // The same for a record that owns something: `taken` is called once the record is in the sink.
   template <class Taken, class Count>
   std::uint64_t submit_owning(Taken&& taken, const std::byte* record, std::uint32_t bytes, const std::string& name,
-                              Count&& count) {
+                              Count&& count, std::span<const ParameterUse> uses = {}) {
     std::uint64_t sequence = 0;
     {
       Submission submission(*this);
+      if (const auto target = capture()) {
+        target->append(*this, record, bytes, name, uses);
+        taken();
+        return 0;
+      }
       count(counters_);
       sequence = append(submission, record, bytes, name, false);
       taken();
@@ -73,6 +81,12 @@ class StreamImpl {
     settle(false);
     return sequence;
   }
+
+  // The capture that this stream is part of; null when it is none's. Set by the graph layer.
+  std::shared_ptr<CaptureTarget> capture() const;
+  void set_capture(std::shared_ptr<CaptureTarget> target);
+  // Refuses what a captured stream must not be asked.
+  void refuse_captured(const char* what);
 
   // A mark that belongs to no event, also on a failed stream: something to wait for. Its number in the sink.
   std::uint64_t internal_mark();
@@ -124,6 +138,8 @@ class StreamImpl {
   std::uint64_t base_;  // the sink may have been used before: its count at the beginning
   std::uint32_t generation_;
   std::mutex mutex_;
+  mutable std::mutex capture_mutex_;
+  std::shared_ptr<CaptureTarget> capture_;  // under capture_mutex_; kSlowCaptured says when to look
   std::atomic<bool> failure_told_{false};
 };
 

@@ -29,6 +29,7 @@ Hold::~Hold() {
 void Hold::hold(const Stream& stream) {
   slipway::internal::StreamImpl& s = slipway::internal::deref(stream, "the stream");
   check_same_device(*impl_->device, s.device(), "the stream");
+  s.refuse_captured("a hold");
   submit_wait(s, *impl_->hold);
 }
 

@@ -244,6 +244,7 @@ void Engine::worker_main(unsigned index) {
   spinners_.fetch_add(1, std::memory_order_seq_cst);
   std::int64_t idle_since = 0;
   unsigned turns = 0;
+  SpinTurn spin;
   while (!stopping_.load(std::memory_order_relaxed)) {
     Lane* lane = take_ready();
     if (!lane) lane = claim_polled();
@@ -252,26 +253,24 @@ void Engine::worker_main(unsigned index) {
       run(*lane);
       spinners_.fetch_add(1, std::memory_order_seq_cst);
       idle_since = 0;
-      turns = 0;
+      spin.reset();
       continue;
     }
     if (job_posted_.load(std::memory_order_relaxed) && help()) {
       idle_since = 0;
-      turns = 0;
-      continue;
-    }
-    if (options_.spin_ns > 0 && ++turns % 64 != 0) {
-      cpu_relax();
+      spin.reset();
       continue;
     }
     if (options_.spin_ns > 0) {
+      spin();
+      if (++turns % 16 != 0) continue;
       const std::int64_t now = now_ns();
       if (idle_since == 0) idle_since = now;
       if (now - idle_since < options_.spin_ns) continue;
     }
     if (park(index)) {
       idle_since = 0;
-      turns = 0;
+      spin.reset();
     }
   }
   spinners_.fetch_sub(1, std::memory_order_seq_cst);

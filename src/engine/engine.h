@@ -40,7 +40,7 @@ using WalkFunction = WalkResult (*)(void* executor, Engine& engine, Lane& lane);
 
 struct EngineOptions {
   unsigned workers = 1;              // 0: in-line
-  std::int64_t spin_ns = 50'000;     // how long an idle worker looks around before it parks
+  std::int64_t spin_ns = 1'000'000;     // how long an idle worker looks around before it parks
   std::vector<unsigned> affinity;    // processors that the workers are bound to, in turn; empty: not bound
   std::string thread_name = "slipway";
 };

@@ -37,7 +37,7 @@ HostThread::~HostThread() {
   thread_.detach();
 }
 
-void HostThread::post(std::unique_ptr<HostFunction> function, std::uint64_t sequence,
+void HostThread::post(std::shared_ptr<HostFunction> function, std::uint64_t sequence,
                       std::function<void(Status)> done) {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable()) thread_ = std::thread([this] { main(); });

@@ -22,8 +22,8 @@ class HostThread {
  public:
   ~HostThread();
 
-  // Takes the payload over. `done` is called on the host thread, after the payload was destroyed.
-  void post(std::unique_ptr<HostFunction> function, std::uint64_t sequence, std::function<void(Status)> done);
+  // Takes its share of the payload over. `done` is called on the host thread, after the payload was destroyed.
+  void post(std::shared_ptr<HostFunction> function, std::uint64_t sequence, std::function<void(Status)> done);
 
   // Finishes the function that runs, drops the rest (their `done` is not called). False when it is still busy
   // at the deadline: the thread is then left alone, and what it may touch must be leaked.
@@ -31,7 +31,7 @@ class HostThread {
 
  private:
   struct Item {
-    std::unique_ptr<HostFunction> function;
+    std::shared_ptr<HostFunction> function;
     std::uint64_t sequence;
     std::function<void(Status)> done;
   };

@@ -71,6 +71,8 @@ class Lane final : public Ring {
   bool resumed = false;        // the host function at read_position has run, with this outcome:
   Status resume_status;
   bool payload_handed_over = false;  // the host function at read_position belongs to the host thread
+  std::uint64_t replay_at = 0;  // the place in the tape of the replay at read_position; 0: not begun
+  std::int64_t gate_wait_since = 0;  // for the timeline
   int polled_slot = -1;        // under the engine's mutex
 
  private:

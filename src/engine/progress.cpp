@@ -48,11 +48,10 @@ Status Progress::failure_of(std::uint64_t sequence) const {
 bool Progress::wait(std::uint64_t sequence, std::int64_t spin_ns, std::int64_t deadline_ns) {
   if (completed() >= sequence) return true;
   const std::int64_t start = now_ns();
+  SpinTurn spin;
   while (now_ns() - start < spin_ns) {
-    for (int i = 0; i < 64; ++i) {
-      if (completed() >= sequence) return true;
-      cpu_relax();
-    }
+    if (completed() >= sequence) return true;
+    spin();
   }
   Parker parker;
   {

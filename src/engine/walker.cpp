@@ -26,6 +26,22 @@ void discard_lane(Lane& lane, DriverEnvironment& environment) {
   lane.read_position.store(at, std::memory_order_relaxed);
 }
 
+std::string name_of_record(const RecordHeader& header) {
+  switch (header.kind) {
+    case RecordKind::kLaunch: return record_cast<LaunchRecord>(header).code->name;
+    case RecordKind::kHostFunction: return record_cast<HostFunctionRecord>(header).payload->name;
+    case RecordKind::kCopy:
+    case RecordKind::kCopyInline: return "copy";
+    case RecordKind::kFill: return "fill";
+    case RecordKind::kEventMark: return "mark";
+    case RecordKind::kEventWait: return "wait";
+    case RecordKind::kGroup: return "group";
+    case RecordKind::kReplay: return record_cast<ReplayRecord>(header).program->name();
+    case RecordKind::kPad: break;
+  }
+  return "pad";
+}
+
 Status failure_of_launch(const LaunchRecord& launch, std::uint64_t sequence) {
   ErrorDetails details;
   details.code = ErrorCode::kKernelFailed;

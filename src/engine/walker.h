@@ -18,6 +18,7 @@
 #include "device/driver.h"
 #include "engine/engine.h"
 #include "engine/lane_event.h"
+#include "engine/replay_program.h"
 
 namespace slipway::internal {
 
@@ -29,6 +30,8 @@ constexpr unsigned kTurnRecords = 128;
 void discard_payload(const RecordHeader& header, DriverEnvironment& environment);
 // Gives up everything that a lane still holds, after its engine has stopped.
 void discard_lane(Lane& lane, DriverEnvironment& environment);
+// What the timeline calls a record.
+std::string name_of_record(const RecordHeader& header);
 // The failure of the record `sequence`, from the exception that is being handled.
 Status failure_of_launch(const LaunchRecord& launch, std::uint64_t sequence);
 
@@ -96,6 +99,10 @@ class Walker {
       case RecordKind::kEventWait:
         if (!wait(record_cast<EventRecord>(header), sequence)) return false;
         break;
+      case RecordKind::kReplay:
+        if (!replay(record_cast<ReplayRecord>(header), sequence)) return false;
+        break;
+      case RecordKind::kGroup:  // on tapes only
       case RecordKind::kPad: break;
     }
     lane_.sequence = sequence;
@@ -125,15 +132,136 @@ class Walker {
     engine_.make_ready(freed_);
   }
 
+  // True: the lane waits for the source to reach `count`, and is no longer ours.
+  bool blocks_on(Progress& source, std::uint64_t count) {
+    if (source.completed() >= count) return false;
+    leave(WalkResult::kBlocked);
+    return source.add_waiter(count, &lane_, [&] {
+      lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
+    });
+  }
+
+  // Walks the program's tape for one step, from where it was left. Steps of a program are serial.
+  bool replay(const ReplayRecord& record, std::uint64_t sequence) {
+    ReplayProgram& program = *record.program;
+    const std::uint64_t step = record.step;
+    if (lane_.replay_at == 0 && blocks_on(program.done(), step - 1)) return false;
+    Status cause = program.cancellation_of(step);
+    const std::byte* const tape = program.tape();
+    const std::uint64_t end = program.tape_bytes();
+    std::uint64_t at = lane_.replay_at;
+    try {
+      while (at != end && cause.ok()) {
+        const auto& header = *reinterpret_cast<const RecordHeader*>(tape + at);
+        if (header.kind == RecordKind::kLaunch && !log_) [[likely]] {
+          executor_.launch(record_cast<LaunchRecord>(header), lane_);
+        } else {
+          lane_.replay_at = at;
+          if (!node(header, program, step, sequence, cause)) return false;
+        }
+        at += header.size_bytes;
+      }
+    } catch (...) {
+      cause = failure_of_launch(*reinterpret_cast<const LaunchRecord*>(tape + at), sequence - lane_.base);
+    }
+    lane_.replay_at = 0;
+    if (!cause.ok()) {
+      program.cancel(step, cause, freed_);
+      lane_.fail(sequence, std::move(cause));
+    }
+    program.finish(step, freed_);
+    engine_.make_ready(freed_);
+    return true;
+  }
+
+  // One record of a tape. False: the lane is blocked there, and no longer ours.
+  bool node(const RecordHeader& header, ReplayProgram& program, std::uint64_t step, std::uint64_t sequence,
+            Status& cause) {
+    const std::int64_t started_ns = log_ ? now_ns() : 0;
+    switch (header.kind) {
+      case RecordKind::kLaunch: executor_.launch(record_cast<LaunchRecord>(header), lane_); break;
+      case RecordKind::kGroup: return group(program, record_cast<GroupRecord>(header).group, step, cause);
+      case RecordKind::kCopy:
+        executor_.copy(record_cast<CopyRecord>(header),
+                       reinterpret_cast<const void*>(record_cast<CopyRecord>(header).from));
+        break;
+      case RecordKind::kCopyInline:
+        executor_.copy(record_cast<CopyRecord>(header), reinterpret_cast<const std::byte*>(&header) + kCopyInlineOffset);
+        break;
+      case RecordKind::kFill: executor_.fill(record_cast<FillRecord>(header)); break;
+      case RecordKind::kHostFunction:
+        if (!kept_host_function(record_cast<HostFunctionRecord>(header), sequence, cause)) return false;
+        break;
+      default: break;
+    }
+    if (log_) [[unlikely]] log_node(header, program, step, sequence, started_ns);
+    return true;
+  }
+
+  bool group(ReplayProgram& program, std::uint32_t index, std::uint64_t step, Status& cause) {
+    const UpdateGroup& group = program.group(index);
+    for (const std::uint32_t gate : group.gates) {
+      if (log_ && lane_.gate_wait_since == 0 && program.gate(gate).completed() < step) lane_.gate_wait_since = now_ns();
+      if (blocks_on(program.gate(gate), step)) return false;
+    }
+    if (lane_.gate_wait_since != 0) {
+      log_gate(program, group, step);
+      lane_.gate_wait_since = 0;
+    }
+    cause = program.cancellation_of(step);
+    if (cause.ok()) program.patch(group, step);
+    return true;
+  }
+
+  // A host function that the graph keeps: it may run many times.
+  bool kept_host_function(const HostFunctionRecord& record, std::uint64_t sequence, Status& cause) {
+    if (lane_.resumed) {
+      lane_.resumed = false;
+      cause = std::exchange(lane_.resume_status, Status());
+      return true;
+    }
+    executor_.host_function(record);
+    if (engine_.is_inline()) {
+      cause = run_host_function(*record.payload, sequence - lane_.base);
+      return true;
+    }
+    leave(WalkResult::kBlocked);
+    lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
+    engine_.host_thread().post(std::shared_ptr<HostFunction>(record.payload, [](HostFunction*) {}),
+                               sequence - lane_.base, [&engine = engine_, &lane = lane_](Status status) {
+                                 lane.resumed = true;
+                                 lane.resume_status = std::move(status);
+                                 engine.make_ready(lane);
+                               });
+    return false;
+  }
+
+  void log_node(const RecordHeader& header, const ReplayProgram& program, std::uint64_t step, std::uint64_t sequence,
+                std::int64_t started_ns) {
+    TimelineEntry entry;
+    entry.kind = TimelineEntry::Kind::kNode;
+    entry.stream = program.name();
+    entry.name = name_of_record(header);
+    entry.sequence = sequence - lane_.base;
+    entry.step = step;
+    entry.started_ns = started_ns;
+    entry.ended_ns = now_ns();
+    log_->span(std::move(entry));
+  }
+  void log_gate(const ReplayProgram& program, const UpdateGroup& group, std::uint64_t step) {
+    TimelineEntry entry;
+    entry.kind = TimelineEntry::Kind::kGateWait;
+    entry.stream = program.name();
+    entry.name = group.name;
+    entry.step = step;
+    entry.started_ns = lane_.gate_wait_since;
+    entry.ended_ns = now_ns();
+    log_->span(std::move(entry));
+  }
+
   bool wait(const EventRecord& record, std::uint64_t sequence) {
     auto& source = *static_cast<Progress*>(record.mark_source);
-    if (source.completed() < record.mark) {
-      leave(WalkResult::kBlocked);
-      const bool waits = source.add_waiter(record.mark, &lane_, [&] {
-        lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
-      });
-      if (waits) return false;
-    }
+    if (blocks_on(source, record.mark)) return false;
     Status cause = source.failure_of(record.mark);
     if (!cause.ok()) lane_.fail(sequence, std::move(cause));
     else executor_.event(record, RecordKind::kEventWait);
@@ -169,6 +297,12 @@ class Walker {
   }
 
   void discard(const RecordHeader& header, std::uint64_t sequence) {
+    if (header.kind == RecordKind::kReplay) {
+      const auto& record = record_cast<ReplayRecord>(header);
+      record.program->cancel(record.step, lane_.failure(), freed_);
+      record.program->finish(record.step, freed_);
+      engine_.make_ready(freed_);
+    }
     discard_payload(header, executor_.environment());  // a lane does not fail at a host function that is out
     lane_.sequence = sequence;
     if (header.kind != RecordKind::kEventMark) {

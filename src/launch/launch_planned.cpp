@@ -100,27 +100,6 @@ inline bool try_launch(const PlanImpl& plan, StreamImpl& stream, const CheckedSh
   plan.device->counters().empty_launches.fetch_add(1, std::memory_order_relaxed);
 }
 
-Argument unpack(const Parameter& p, const std::byte* at) {
-  switch (p.kind) {
-    case ArgKind::kTensor: return DevicePtr{load<std::uint64_t>(at)};
-    case ArgKind::kI8: return load<std::int8_t>(at);
-    case ArgKind::kI16: return load<std::int16_t>(at);
-    case ArgKind::kI32: return load<std::int32_t>(at);
-    case ArgKind::kI64: return load<std::int64_t>(at);
-    case ArgKind::kU8: return load<std::uint8_t>(at);
-    case ArgKind::kU16: return load<std::uint16_t>(at);
-    case ArgKind::kU32: return load<std::uint32_t>(at);
-    case ArgKind::kU64: return load<std::uint64_t>(at);
-    case ArgKind::kF16: return load<Half>(at);
-    case ArgKind::kBF16: return load<BFloat16>(at);
-    case ArgKind::kF32: return load<float>(at);
-    case ArgKind::kF64: return load<double>(at);
-    case ArgKind::kBool: return load<bool>(at);
-    case ArgKind::kBytes: break;
-  }
-  return Argument::bytes(at, p.size_bytes, p.align_bytes);
-}
-
 Reason reason_of(GuardMiss miss) noexcept {
   return miss == GuardMiss::kAlignment ? Reason::kGuardAlignment
          : miss == GuardMiss::kRange   ? Reason::kGuardRange
@@ -136,7 +115,7 @@ Reason reason_of(GuardMiss miss) noexcept {
   KernelImpl& kernel = *(plan.fallback ? *plan.fallback : plan.kernel).impl();
   std::vector<Argument> arguments(kernel.code->signature.size(), Argument(DevicePtr{0}));
   for (std::size_t i = 0; i < plan.runtime_index.size(); ++i) {
-    arguments[plan.runtime_index[i]] = unpack(plan.runtime_signature[i], packed + plan.packed_offsets[i]);
+    arguments[plan.runtime_index[i]] = unpack_argument(plan.runtime_signature[i], packed + plan.packed_offsets[i]);
   }
   for (const auto& [index, argument] : plan.fixed) arguments[index] = argument;
   launch_general(stream, kernel, shape, arguments);

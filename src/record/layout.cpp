@@ -56,6 +56,7 @@ const char* category_name(Argument::Category category) noexcept {
     case Argument::Category::kBFloat16: return "a bf16";
     case Argument::Category::kBool: return "a bool";
     case Argument::Category::kBytes: return "bytes";
+    case Argument::Category::kParameter: return "a graph's parameter";
   }
   return "something unknown";
 }
@@ -64,6 +65,13 @@ Status wrong_category(const std::string& kernel, std::size_t index, const Parame
   return {ErrorCode::kInvalidArgument, place_of(kernel, index) + " is " + category_name(a.category()) +
                                            ", but the signature says " + name_of(p.kind) +
                                            "; pass a value of that kind"};
+}
+
+template <class T>
+T load(const std::byte* from) noexcept {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
 }
 
 template <class T>
@@ -300,6 +308,27 @@ Status pack_argument(const std::string& kernel, std::size_t index, const Paramet
     case ArgKind::kF64: return pack_float(kernel, index, p, a, place);
     default: return pack_integer(kernel, index, p, a, place);
   }
+}
+
+Argument unpack_argument(const Parameter& p, const std::byte* at) {
+  switch (p.kind) {
+    case ArgKind::kTensor: return DevicePtr{load<std::uint64_t>(at)};
+    case ArgKind::kI8: return load<std::int8_t>(at);
+    case ArgKind::kI16: return load<std::int16_t>(at);
+    case ArgKind::kI32: return load<std::int32_t>(at);
+    case ArgKind::kI64: return load<std::int64_t>(at);
+    case ArgKind::kU8: return load<std::uint8_t>(at);
+    case ArgKind::kU16: return load<std::uint16_t>(at);
+    case ArgKind::kU32: return load<std::uint32_t>(at);
+    case ArgKind::kU64: return load<std::uint64_t>(at);
+    case ArgKind::kF16: return load<Half>(at);
+    case ArgKind::kBF16: return load<BFloat16>(at);
+    case ArgKind::kF32: return load<float>(at);
+    case ArgKind::kF64: return load<double>(at);
+    case ArgKind::kBool: return load<bool>(at);
+    case ArgKind::kBytes: break;
+  }
+  return Argument::bytes(at, p.size_bytes, p.align_bytes);
 }
 
 }  // namespace slipway::internal

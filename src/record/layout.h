@@ -49,6 +49,9 @@ Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescr
 Status pack_argument(const std::string& kernel, std::size_t index, const Parameter& parameter, std::uint32_t slot_bytes,
                      const Argument& argument, std::byte* place);
 
+// The value at `at`, packed at its natural size, as an argument again. Bytes are not copied: it refers to them.
+Argument unpack_argument(const Parameter& parameter, const std::byte* at);
+
 // Why an argument does not pass, as guards see it. The dtype is only checked when the argument tells one.
 enum class GuardMiss : std::uint8_t { kNone, kAlignment, kRange, kDtype };
 

@@ -16,6 +16,7 @@ namespace slipway::internal {
 
 struct KernelCode;
 class DriverEvent;
+class ReplayProgram;
 
 constexpr std::uint32_t kRecordAlignment = 16;
 constexpr std::uint32_t kMaxArgumentBytes = 4096;
@@ -29,6 +30,8 @@ enum class RecordKind : std::uint8_t {
   kHostFunction,  // HostFunctionRecord
   kEventMark,     // EventRecord
   kEventWait,     // EventRecord
+  kGroup,         // GroupRecord; on tapes: what follows may change between steps
+  kReplay,        // ReplayRecord: walks a tape
 };
 
 struct RecordHeader {
@@ -94,6 +97,21 @@ struct EventRecord {
   void* mark_source;
   std::uint64_t mark;
 };
+
+struct GroupRecord {
+  RecordHeader header;
+  std::uint32_t group;  // index into the program's groups
+  std::uint32_t reserved;
+};
+static_assert(sizeof(GroupRecord) == 16);
+
+struct ReplayRecord {
+  RecordHeader header;
+  ReplayProgram* program;
+  std::uint64_t step;
+  std::uint64_t reserved;
+};
+static_assert(sizeof(ReplayRecord) == 32);
 
 inline std::uint32_t round_up_record(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment);

@@ -26,9 +26,10 @@ bool Ring::wait_for_room(std::uint64_t needed_consumed, Status& why) {
   const BlockingScope scope(rules_);
   const std::int64_t start = now_ns();
   const std::int64_t deadline = start + rules_.default_limit_ns;
+  SpinTurn spin;
   while (now_ns() - start < rules_.spin_ns) {
     if (enough()) return true;
-    cpu_relax();
+    spin();
   }
   for (;;) {
     // Pairs with consume_to(): at least one of us sees the other's store.

@@ -37,6 +37,11 @@ void TimelineLog::ended(const void* stream, std::uint64_t sequence, std::int64_t
   if (TimelineEntry* e = entry(stream, sequence)) e->ended_ns = at_ns;
 }
 
+void TimelineLog::span(TimelineEntry entry) {
+  const std::lock_guard lock(mutex_);
+  if (entries_.size() < capacity_) entries_.push_back(std::move(entry));
+}
+
 std::vector<TimelineEntry> TimelineLog::take() {
   const std::lock_guard lock(mutex_);
   index_.clear();

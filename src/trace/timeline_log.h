@@ -22,6 +22,8 @@ class TimelineLog {
                  std::uint64_t shown_sequence, std::string name, std::int64_t at_ns);
   void started(const void* stream, std::uint64_t sequence, std::int64_t at_ns);
   void ended(const void* stream, std::uint64_t sequence, std::int64_t at_ns);
+  // A span of another kind, complete.
+  void span(TimelineEntry entry);
   std::vector<TimelineEntry> take();
 
  private:

@@ -64,6 +64,7 @@ void fill_with(void* to, std::uint64_t pattern, std::uint64_t count) noexcept {
 
 void CpuExecutor::run_blocks(const LaunchRecord& launch, const LaunchExtent& extent, const KernelCode& code,
                              const std::byte* arguments) {
+  if (extent.grid.x == 0 || extent.grid.y == 0 || extent.grid.z == 0) return;  // only an update can say so
   BlockRun run{&code, arguments, &extent};
   const std::uint64_t plane = std::uint64_t{extent.grid.x} * extent.grid.y;
   const std::uint64_t total = plane * extent.grid.z;  // fits: see max_grid

@@ -108,6 +108,7 @@ class NullDriver final : public Driver {
     return true;
   }
   std::vector<testing::StoredWork> take_stored() override { return executor_.take_stored(); }
+  Engine* engine() override { return &engine_; }
   void* native_handle() override { return nullptr; }
 
  private:
@@ -129,7 +130,7 @@ Result<std::unique_ptr<Driver>> open_null(const Uri& uri, DriverEnvironment& env
   auto workers = uri.number("workers", uri.text("busy_us") ? 1 : 0, 0, 256);
   auto fault = uri.number("fault_at", 0, 1, std::numeric_limits<std::int64_t>::max());
   auto limit = uri.number("wait_limit_ms", 60'000, 1, 86'400'000);
-  auto spin = uri.number("spin_us", 50, 0, 10'000'000);
+  auto spin = uri.number("spin_us", 1000, 0, 10'000'000);
   for (const Status& status : {store.status(), blocking.status(), busy.status(), workers.status(), fault.status(),
                                limit.status(), spin.status()}) {
     if (!status.ok()) return status;
@@ -173,7 +174,7 @@ const DriverEntry kNullDriver{
     "busy_us=T        a timed device: a worker is busy T us per kernel\n"
     "workers=N        threads, 0 to 256 (default 0: in-line; 1 with busy_us)\n"
     "fault_at=N       the device is lost at launch N\n"
-    "spin_us=N        how long idle workers look around before they sleep (default 50)\n"
+    "spin_us=N        how long idle workers look around before they sleep (default 1000)\n"
     "blocking         each submission waits for its work\n"
     "wait_limit_ms=N  how long a call may wait at most (default 60000)",
     open_null, probe_null};

@@ -208,7 +208,7 @@ void ClProgress::fail_locked(Status cause, std::uint64_t sequence) {
   if (failed()) return;
   if (cause.code() == ErrorCode::kDeviceLost) {
     context_->lost.store(true, std::memory_order_relaxed);
-    shared_->environment.lost.store(true, std::memory_order_release);
+    shared_->environment.lose(cause);
   }
   failures_.push_back({sequence, std::numeric_limits<std::uint64_t>::max(), std::move(cause)});
   failed_.store(true, std::memory_order_release);

@@ -150,7 +150,9 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
     }
     case RecordKind::kEventWait: return execute_wait(record_cast<EventRecord>(header), sequence);
     case RecordKind::kHostFunction: return execute_host_function(record_cast<HostFunctionRecord>(header), sequence);
-    case RecordKind::kPad: break;
+    case RecordKind::kPad:
+    case RecordKind::kGroup:          // tapes only
+    case RecordKind::kReplay: break;  // only where Driver::engine() is there
   }
   if (!command.event) {  // it failed, or there was nothing to do
     std::free(command.staging);

@@ -1,0 +1,260 @@
+// Graphs: work captured once and replayed as one submission, with values that change each step.
+//
+//   Capture capture(stream);
+//   auto position = capture.parameter<std::int32_t>("position");
+//   stream.launch(kernel, shape, x, position);            // recorded, not run
+//   GraphDefinition definition = capture.end();
+//   ExecutableGraph graph = definition.instantiate();
+//   StepValues values = graph.values();
+//   values.set(position, 7);
+//   graph.launch(stream, values);                         // replays, and publishes the values meanwhile
+//
+// A step is one replay with its values. Steps of one executable run one after another, in the order in which they
+// were launched, on whatever streams. Operations that need values wait for them at a gate; everything else of the
+// replay runs at once. A step's values belong to it alone: publishing later ones never touches an older step that
+// still runs.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "slipway/argument.h"
+#include "slipway/export.h"
+#include "slipway/stream.h"
+
+namespace slipway {
+
+namespace internal {
+class CaptureImpl;
+struct DefinitionImpl;
+class ExecutableImpl;
+}  // namespace internal
+
+// A named value of a graph, or an output of an operation: its number, and whose. Passed to a launch where an
+// argument stands, it makes that argument take each step's value. Copyable; owns nothing.
+struct ParameterRef {
+  std::uint32_t number = ~std::uint32_t{0};
+  std::uint32_t capture = 0;
+  ArgKind kind = ArgKind::kI32;
+
+  operator Argument() const noexcept { return Argument::parameter(number, capture, kind); }
+};
+template <class T>
+struct ScalarParameter : ParameterRef {};
+
+// What an operation computes: arguments of these kinds, or a grid.
+struct OutputSpec {
+  enum class What : std::uint8_t { kArgument, kGrid };
+  What what = What::kArgument;
+  ArgKind kind = ArgKind::kI32;
+  std::uint32_t size_bytes = 0;   // bytes(n, align) only
+  std::uint32_t align_bytes = 1;
+
+  static OutputSpec argument(ArgKind kind) { return {What::kArgument, kind, 0, 1}; }
+  static OutputSpec bytes(std::uint32_t size, std::uint32_t align) { return {What::kArgument, ArgKind::kBytes, size, align}; }
+  static OutputSpec grid() { return {What::kGrid, ArgKind::kBytes, 0, 1}; }
+};
+
+// What an operation's function sees: its inputs in order, and where its outputs go. Valid during the call only.
+class SLIPWAY_API OperationCall {
+ public:
+  // The type must be that of the parameter; InvalidArgument otherwise.
+  template <class T>
+  T input(std::size_t index) const {
+    T value;
+    std::memcpy(&value, input_bytes(index, detail::kind_of<T>(), sizeof(T)), sizeof(T));
+    return value;
+  }
+  template <class T>
+  void set(std::size_t output, const T& value) {
+    std::memcpy(output_bytes(output, detail::kind_of<T>(), sizeof(T)), &value, sizeof(T));
+  }
+  void set_grid(std::size_t output, const Extent& grid);  // checked against the device's limits; zeros run nothing
+
+  struct Impl;
+  explicit OperationCall(Impl& impl) noexcept : impl_(impl) {}
+
+ private:
+  const std::byte* input_bytes(std::size_t index, ArgKind kind, std::size_t size) const;
+  std::byte* output_bytes(std::size_t index, ArgKind kind, std::size_t size);
+  Impl& impl_;
+};
+
+// A host function that turns values into grids and arguments, run once per step for all launches that use its
+// outputs. It refuses values by throwing: the step then stays open, to be published again or cancelled. It is run
+// on whatever thread publishes; it may be slow, since the replay runs meanwhile.
+using OperationFunction = std::function<void(OperationCall& call)>;
+
+class SLIPWAY_API Operation {
+ public:
+  template <class T>
+  ScalarParameter<T> output(std::size_t index) const { return {checked(index, false)}; }
+  ParameterRef output_ref(std::size_t index) const { return checked(index, false); }
+  GridParameter grid(std::size_t index) const {
+    const ParameterRef ref = checked(index, true);
+    return {ref.number, ref.capture};
+  }
+
+ private:
+  friend class Capture;
+  ParameterRef checked(std::size_t index, bool wants_grid) const;
+  std::string name_;
+  std::vector<ParameterRef> outputs_;
+  std::vector<bool> is_grid_;
+};
+
+class GraphDefinition;
+
+// Records what is submitted to a stream, instead of running it, until end(). A stream that waits for an event that
+// was marked inside the capture joins it, and must be joined back before end(). For one thread at a time.
+class SLIPWAY_API Capture {
+ public:
+  explicit Capture(const Stream& stream, std::string name = "graph");
+  ~Capture();  // abandons the capture when end() was not called: the streams work as before
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // Names are unique within a graph. `initial` is the value until the first one is published.
+  template <class T>
+  ScalarParameter<T> parameter(const std::string& name, T initial = T{}) {
+    const Argument value(initial);
+    return {make_parameter(name, detail::kind_of<T>(), value)};
+  }
+
+  // An operation of these inputs (parameters, or outputs of earlier operations). It is run once now, with the
+  // initial values, so that what is captured has values too.
+  Operation operation(const std::string& name, std::initializer_list<ParameterRef> inputs,
+                      std::initializer_list<OutputSpec> outputs, OperationFunction function) {
+    return make_operation(name, {inputs.begin(), inputs.size()}, {outputs.begin(), outputs.size()}, std::move(function));
+  }
+
+  // Ends the capture. Throws FailedPrecondition when it was made invalid, or when a stream was not joined back; the
+  // streams then work as before too.
+  GraphDefinition end();
+
+ private:
+  ParameterRef make_parameter(const std::string& name, ArgKind kind, const Argument& initial);
+  Operation make_operation(const std::string& name, std::span<const ParameterRef> inputs,
+                           std::span<const OutputSpec> outputs, OperationFunction function);
+  std::shared_ptr<internal::CaptureImpl> impl_;
+};
+
+// One step's values: a small block of bytes, made by ExecutableGraph::values(). Values that are not set again keep
+// what they were. Copyable; one thread at a time.
+class SLIPWAY_API StepValues {
+ public:
+  template <class T>
+  void set(const ScalarParameter<T>& parameter, T value) {
+    std::memcpy(place(parameter, sizeof(T)), &value, sizeof(T));
+  }
+
+ private:
+  friend class internal::ExecutableImpl;
+  std::byte* place(const ParameterRef& parameter, std::size_t size);
+  std::shared_ptr<const internal::DefinitionImpl> definition_;
+  std::vector<std::byte> bytes_;
+};
+
+struct Step {
+  std::uint64_t number = 0;  // from 1
+};
+
+enum class Order : std::uint8_t {
+  kAuto,         // the replay first, and its values while it runs; the values first where launches block
+  kUpdateFirst,  // always the values first
+};
+
+struct InstantiateOptions {
+  unsigned depth = 2;         // steps whose values are held at once, 1 to 8
+  Order order = Order::kAuto;
+  bool updater = false;       // publish on a thread of the executable's own instead of the one that launches
+  std::chrono::milliseconds watchdog{0};  // a step that is not published for so long is cancelled; 0: the wait limit
+};
+
+enum class Publisher : std::uint8_t {
+  kThisThread,   // it will call publish(): waits of its own that would need the step are refused (WouldDeadlock)
+  kOtherThread,
+};
+
+// What an executable did. Any thread.
+struct GraphCounters {
+  std::uint64_t launches = 0;
+  std::uint64_t replay_first = 0;   // values were published while the replay was already submitted
+  std::uint64_t update_first = 0;   // blocking mode
+  std::uint64_t published = 0;
+  std::uint64_t operation_calls = 0;
+  std::uint64_t cancelled = 0;
+};
+
+// A graph with values. A shared handle; dropping the last one cancels steps that were never published and waits for
+// nothing. Any thread may launch, publish and cancel.
+class SLIPWAY_API ExecutableGraph {
+ public:
+  ExecutableGraph() noexcept = default;
+  explicit ExecutableGraph(std::shared_ptr<internal::ExecutableImpl> impl) noexcept : impl_(std::move(impl)) {}
+
+  // The initial values, to be changed and passed to launch or publish.
+  StepValues values() const;
+
+  // One step as one call: the replay is submitted first and the values are published while it runs, except in
+  // blocking mode. When an operation refuses the values, its error is thrown with submitted() true and the step
+  // stays open: publish it again, or cancel it.
+  Step launch(const Stream& stream, const StepValues& values) const;
+
+  // The same in two parts: the replay runs up to its first gate and waits there for publish().
+  Step launch_open(const Stream& stream, Publisher publisher = Publisher::kThisThread) const;
+  void publish(Step step, const StepValues& values) const;
+
+  // A graph without parameters needs no values.
+  Step launch(const Stream& stream) const;
+
+  // Cancels a step and those behind it: the rest of it is skipped and its stream fails with a Cancelled error.
+  void cancel(Step step, const std::string& why) const;
+  // After a failure or cancellation: recovers the streams that the steps ran on, then the graph. Later steps run
+  // with the values that they are given.
+  void recover() const;
+
+  // Waits until a step has run (or was skipped).
+  void wait(Step step, WaitLimit limit = kDefaultWaitLimit) const;
+  bool passed(Step step) const;
+
+  GraphCounters counters() const;
+
+  explicit operator bool() const noexcept { return impl_ != nullptr; }
+  const std::shared_ptr<internal::ExecutableImpl>& impl() const noexcept { return impl_; }
+
+ private:
+  std::shared_ptr<internal::ExecutableImpl> impl_;
+};
+
+// The structure of a graph: immutable, shared. Several executables of one definition are independent.
+class SLIPWAY_API GraphDefinition {
+ public:
+  GraphDefinition() noexcept = default;
+  explicit GraphDefinition(std::shared_ptr<const internal::DefinitionImpl> impl) noexcept : impl_(std::move(impl)) {}
+
+  ExecutableGraph instantiate(const InstantiateOptions& options = {}) const;
+
+  std::size_t node_count() const;
+  std::uint64_t tape_bytes() const;
+
+  enum class Format : std::uint8_t { kText, kJson, kGraphviz };
+  std::string dump(Format format = Format::kText) const;
+
+  explicit operator bool() const noexcept { return impl_ != nullptr; }
+  const std::shared_ptr<const internal::DefinitionImpl>& impl() const noexcept { return impl_; }
+
+ private:
+  std::shared_ptr<const internal::DefinitionImpl> impl_;
+};
+
+}  // namespace slipway

@@ -1,0 +1,79 @@
+// Updates that a thread owes: steps that it launched and said it would publish itself. A call of that thread which
+// would wait for such a step would wait for ever.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/thread_id.h"
+
+namespace slipway::internal {
+
+class OwedUpdates {
+ public:
+  struct Owed {
+    const void* graph;
+    std::uint64_t step;
+    const void* stream;
+    std::uint64_t thread;
+    const std::string* graph_name;  // both outlive the entry
+    const std::string* gate_name;
+
+    std::string what() const {
+      return "step " + std::to_string(step) + " of graph '" + *graph_name + "' (gate '" + *gate_name + "')";
+    }
+  };
+
+  void add(Owed owed) {
+    const std::lock_guard lock(mutex_);
+    owed_.push_back(std::move(owed));
+    count_.store(owed_.size(), std::memory_order_release);
+  }
+  void remove(const void* graph, std::uint64_t step) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph && o.step == step; });
+    count_.store(owed_.size(), std::memory_order_release);
+  }
+  void remove_all(const void* graph) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph; });
+    count_.store(owed_.size(), std::memory_order_release);
+  }
+  // WouldDeadlock when this thread owes an update to something on the stream (null: on any).
+  Status check(const void* stream, const char* what) const {
+    if (count_.load(std::memory_order_acquire) == 0) return {};
+    const std::uint64_t me = thread_id();
+    const std::lock_guard lock(mutex_);
+    for (const Owed& owed : owed_) {
+      if (owed.thread != me || (stream && owed.stream != stream)) continue;
+      return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed.what() +
+                                             ", whose values this very thread owes; publish them first, or launch with "
+                                             "Publisher::kOtherThread when another thread will"};
+    }
+    return {};
+  }
+  // The same for one step of a graph and those before it.
+  Status check_step(const void* graph, std::uint64_t step, const char* what) const {
+    if (count_.load(std::memory_order_acquire) == 0) return {};
+    const std::uint64_t me = thread_id();
+    const std::lock_guard lock(mutex_);
+    for (const Owed& owed : owed_) {
+      if (owed.thread != me || owed.graph != graph || owed.step > step) continue;
+      return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed.what() +
+                                             ", whose values this very thread owes; publish them first"};
+    }
+    return {};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Owed> owed_;
+  std::atomic<std::size_t> count_{0};
+};
+
+}  // namespace slipway::internal

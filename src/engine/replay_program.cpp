@@ -1,0 +1,101 @@
+#include "engine/replay_program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <utility>
+
+namespace slipway::internal {
+
+void OrderedProgress::advance_locked(std::uint64_t to, std::vector<Lane*>& freed) {
+  for (;;) {
+    const auto next = std::find(early_.begin(), early_.end(), to + 1);
+    if (next == early_.end()) break;
+    early_.erase(next);
+    ++to;
+  }
+  std::erase_if(early_, [&](std::uint64_t step) { return step <= to; });
+  progress_.announce(to, freed);
+}
+
+void OrderedProgress::complete(std::uint64_t step, std::vector<Lane*>& freed) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t now = progress_.completed();
+  if (step <= now) return;
+  if (step == now + 1) advance_locked(step, freed);
+  else early_.push_back(step);
+}
+
+void OrderedProgress::complete_up_to(std::uint64_t step, std::vector<Lane*>& freed) {
+  const std::lock_guard lock(mutex_);
+  if (step > progress_.completed()) advance_locked(step, freed);
+}
+
+void ReplayProgram::Free::operator()(std::byte* p) const noexcept { std::free(p); }
+
+ReplayProgram::ReplayProgram(const Tape& tape, ReplayLayout layout)
+    : layout_(std::move(layout)), tape_bytes_(tape.size_bytes()) {
+  const std::size_t rounded = (std::max<std::size_t>(tape_bytes_, 64) + 63) / 64 * 64;
+  tape_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
+  if (!tape_) throw std::bad_alloc();
+  std::memcpy(tape_.get(), tape.data(), tape_bytes_);
+  blocks_ = std::make_unique<std::byte[]>(std::size_t{layout_.depth} * std::max(layout_.block_bytes, 1U));
+  gates_ = std::make_unique<OrderedProgress[]>(layout_.gate_count);
+}
+
+Result<std::uint64_t> ReplayProgram::begin_step() {
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) return cause_;
+  return ++begun_;
+}
+
+std::uint64_t ReplayProgram::begun() const {
+  const std::lock_guard lock(mutex_);
+  return begun_;
+}
+
+void ReplayProgram::abandon(std::uint64_t step, std::vector<Lane*>& freed) {
+  for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete(step, freed);
+  done_.complete(step, freed);
+}
+
+void ReplayProgram::cancel(std::uint64_t from_step, Status cause, std::vector<Lane*>& freed) {
+  std::uint64_t last = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!cancelled_) {
+      cancelled_ = true;
+      cancelled_from_ = from_step;
+      cancelled_to_ = std::numeric_limits<std::uint64_t>::max();
+      cause_ = std::move(cause);
+    } else {
+      cancelled_from_ = std::min(cancelled_from_, from_step);
+    }
+    last = begun_;
+    any_cancelled_.store(true, std::memory_order_release);
+  }
+  for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete_up_to(last, freed);
+}
+
+Status ReplayProgram::cancellation_of(std::uint64_t step) const {
+  // Gates are passed with acquire, after which the store of cancel() is visible.
+  if (!any_cancelled_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(mutex_);
+  return step >= cancelled_from_ && step <= cancelled_to_ ? cause_ : Status();
+}
+
+Status ReplayProgram::recover() {
+  const std::lock_guard lock(mutex_);
+  if (!cancelled_) return {};
+  const std::uint64_t passed = done_.progress().completed();
+  if (passed < begun_) {
+    return {ErrorCode::kBusy, "graph '" + layout_.name + "' has " + std::to_string(begun_ - passed) +
+                                  " cancelled steps that have not passed yet; synchronize or recover their streams first"};
+  }
+  cancelled_ = false;
+  cancelled_to_ = begun_;
+  return {};
+}
+
+}  // namespace slipway::internal

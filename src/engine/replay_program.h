@@ -1,0 +1,129 @@
+// A tape that is walked again and again, each time as one step with its own values.
+//
+// Values of a step lie in one compact block per version slot (step % depth). A publisher writes the block and then
+// opens gates; whoever walks the tape patches it from the block just before a group runs, and steps are serial, so
+// nobody else reads or writes the tape then.
+//   G1  gate(i) >= k: what gate i stands for is in the block of step k. Gates count steps, and only contiguously:
+//       completing step k before k - 1 opens nothing.
+//   G2  the block of step k is written only after done() >= k - depth.
+//   G3  cancelling from step k opens every gate up to the last step that was begun, after the cause was stored: who
+//       passes a gate and then asks cancellation_of() sees it. Until recover(), no step begins.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/progress.h"
+#include "record/tape.h"
+
+namespace slipway::internal {
+
+struct PatchPlace {
+  std::uint32_t from;   // in the block
+  std::uint32_t to;     // in the tape
+  std::uint32_t bytes;
+};
+
+struct UpdateGroup {
+  std::string name;
+  std::vector<std::uint32_t> gates;
+  std::uint32_t first_patch = 0;
+  std::uint32_t patch_count = 0;
+};
+
+// A progress whose steps may be completed in any order.
+class OrderedProgress {
+ public:
+  Progress& progress() noexcept { return progress_; }
+  void complete(std::uint64_t step, std::vector<Lane*>& freed);
+  void complete_up_to(std::uint64_t step, std::vector<Lane*>& freed);
+
+ private:
+  void advance_locked(std::uint64_t to, std::vector<Lane*>& freed);
+  std::mutex mutex_;  // makes its holder progress_'s one writer
+  Progress progress_;
+  std::vector<std::uint64_t> early_;
+};
+
+struct ReplayLayout {
+  std::string name;
+  std::vector<UpdateGroup> groups;
+  std::vector<PatchPlace> patches;
+  std::uint32_t gate_count = 0;
+  std::uint32_t block_bytes = 0;
+  std::uint32_t depth = 2;
+};
+
+class ReplayProgram {
+ public:
+  ReplayProgram(const Tape& tape, ReplayLayout layout);
+
+  const std::string& name() const noexcept { return layout_.name; }
+  const ReplayLayout& layout() const noexcept { return layout_; }
+  const std::byte* tape() const noexcept { return tape_.get(); }
+  std::uint64_t tape_bytes() const noexcept { return tape_bytes_; }
+  const UpdateGroup& group(std::uint32_t index) const noexcept { return layout_.groups[index]; }
+
+  Progress& gate(std::uint32_t index) noexcept { return gates_[index].progress(); }
+  Progress& done() noexcept { return done_.progress(); }
+  std::byte* block(std::uint64_t step) noexcept {
+    return blocks_.get() + step % layout_.depth * std::size_t{layout_.block_bytes};
+  }
+
+  // --- By the walker ---
+  // Brings the tape up to the step's values. Only what differs is written.
+  void patch(const UpdateGroup& group, std::uint64_t step) noexcept {
+    const std::byte* from = block(step);
+    for (std::uint32_t i = group.first_patch; i < group.first_patch + group.patch_count; ++i) {
+      const PatchPlace& place = layout_.patches[i];
+      std::byte* to = tape_.get() + place.to;
+      if (std::memcmp(to, from + place.from, place.bytes) != 0) std::memcpy(to, from + place.from, place.bytes);
+    }
+  }
+  void finish(std::uint64_t step, std::vector<Lane*>& freed) { done_.complete(step, freed); }
+
+  // --- By whoever launches and publishes ---
+  // The next step's number; the cause when steps were cancelled and recover() was not called.
+  Result<std::uint64_t> begin_step();
+  std::uint64_t begun() const;
+  void open_gate(std::uint32_t index, std::uint64_t step, std::vector<Lane*>& freed) {
+    gates_[index].complete(step, freed);
+  }
+  // A step that was begun and never submitted: it counts as run.
+  void abandon(std::uint64_t step, std::vector<Lane*>& freed);
+
+  // Cancels this step and all behind it. The first cause stays.
+  void cancel(std::uint64_t from_step, Status cause, std::vector<Lane*>& freed);
+  // Success when the step was not cancelled.
+  Status cancellation_of(std::uint64_t step) const;
+  // Busy when steps that were begun have not passed.
+  Status recover();
+
+ private:
+  const ReplayLayout layout_;
+  std::uint64_t tape_bytes_;
+  struct Free {
+    void operator()(std::byte* p) const noexcept;
+  };
+  std::unique_ptr<std::byte, Free> tape_;
+  std::unique_ptr<std::byte[]> blocks_;
+  std::unique_ptr<OrderedProgress[]> gates_;
+  OrderedProgress done_;
+
+  std::atomic<bool> any_cancelled_{false};  // stored (release) after the cause, before gates open
+  mutable std::mutex mutex_;                // guards the rest
+  std::uint64_t begun_ = 0;
+  bool cancelled_ = false;
+  std::uint64_t cancelled_from_ = 0;
+  std::uint64_t cancelled_to_ = 0;  // inclusive, once recovered
+  Status cause_;
+};
+
+}  // namespace slipway::internal

@@ -1,0 +1,53 @@
+#include <string>
+#include <utility>
+
+#include "graph/capture_impl.h"
+#include "slipway/graph.h"
+
+namespace slipway {
+
+Capture::Capture(const Stream& stream, std::string name) {
+  internal::StreamImpl& s = internal::deref(stream, "the stream");
+  s.check_open();
+  if (s.capture()) {
+    throw Error(ErrorCode::kFailedPrecondition, "the stream '" + s.name() +
+                                                    "' is being captured already; end that capture first");
+  }
+  impl_ = std::make_shared<internal::CaptureImpl>(stream.impl(), std::move(name));
+  s.set_capture(impl_);
+}
+
+Capture::~Capture() {
+  if (impl_) impl_->release();
+}
+
+GraphDefinition Capture::end() {
+  if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended already");
+  const auto impl = std::exchange(impl_, nullptr);
+  impl->release();
+  return GraphDefinition(impl->finish().take());
+}
+
+ParameterRef Capture::make_parameter(const std::string& name, ArgKind kind, const Argument& initial) {
+  if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended; declare '" + name + "' before");
+  return impl_->add_parameter(name, kind, initial);
+}
+
+Operation Capture::make_operation(const std::string& name, std::span<const ParameterRef> inputs,
+                                  std::span<const OutputSpec> outputs, OperationFunction function) {
+  if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended; declare '" + name + "' before");
+  Operation operation;
+  operation.name_ = name;
+  operation.outputs_ = impl_->add_operation(name, inputs, outputs, std::move(function));
+  for (const OutputSpec& spec : outputs) operation.is_grid_.push_back(spec.what == OutputSpec::What::kGrid);
+  return operation;
+}
+
+ParameterRef Operation::checked(std::size_t index, bool wants_grid) const {
+  if (index < outputs_.size() && is_grid_[index] == wants_grid) return outputs_[index];
+  throw Error(ErrorCode::kInvalidArgument, "output " + std::to_string(index) + " of the operation '" + name_ +
+                                               (wants_grid ? "' is no grid" : "' is no argument") + "; it has " +
+                                               std::to_string(outputs_.size()) + " outputs");
+}
+
+}  // namespace slipway

@@ -1,0 +1,314 @@
+#include "graph/capture_impl.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+namespace slipway::internal {
+namespace {
+
+std::uint32_t next_capture_id() noexcept {
+  static std::atomic<std::uint32_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+constexpr AbiDescriptor kNaturalAbi{};
+
+Parameter parameter_of(const Variable& v) {
+  Parameter p;
+  p.kind = v.kind;
+  p.size_bytes = v.kind == ArgKind::kBytes ? v.size : 0;
+  p.align_bytes = 1;
+  return p;
+}
+
+std::string extent_text(const LaunchRecord& launch) {
+  const LaunchExtent* e = extent_of(launch);
+  if (!e) return "grid 1";
+  const auto text = [](const Dim3& d) {
+    return std::to_string(d.x) + "x" + std::to_string(d.y) + "x" + std::to_string(d.z);
+  };
+  return "grid " + text(e->grid) + " block " + text(e->block);
+}
+
+}  // namespace
+
+CaptureImpl::CaptureImpl(const std::shared_ptr<StreamImpl>& origin, std::string name)
+    : definition_(std::make_shared<DefinitionImpl>()), origin_(origin.get()) {
+  definition_->device = origin->shared_device();
+  definition_->generation = origin->generation();
+  definition_->capture_id = next_capture_id();
+  definition_->name = std::move(name);
+  streams_.push_back({origin, {}, {}});
+}
+
+void CaptureImpl::require_valid() {
+  if (released_) throw Error(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has ended already");
+  invalid_.throw_if_error();
+}
+
+void CaptureImpl::invalidate(ErrorCode code, std::string sentence) {
+  const Status cause(code, "the capture '" + definition_->name + "' " + std::move(sentence));
+  if (invalid_.ok()) invalid_ = cause;
+  cause.throw_if_error();
+  throw Error(ErrorCode::kInternal, "unreachable");
+}
+
+CaptureImpl::CapturedStream& CaptureImpl::state_of(StreamImpl& stream) {
+  for (CapturedStream& s : streams_) {
+    if (s.stream.get() == &stream) return s;
+  }
+  invalidate(ErrorCode::kInternal, "got work of the stream '" + stream.name() + "', which is not part of it");
+}
+
+std::uint32_t CaptureImpl::add_node(CapturedStream& state, NodeDefinition node) {
+  const auto index = static_cast<std::uint32_t>(definition_->nodes.size());
+  node.stream = state.stream->name();
+  node.after = state.last;
+  definition_->nodes.push_back(std::move(node));
+  state.last = {index};
+  ++state.seen[state.stream.get()];
+  return index;
+}
+
+std::byte* CaptureImpl::tape_room(std::uint32_t bytes) {
+  Status why;
+  std::byte* place = definition_->tape.reserve(bytes, why);
+  why.throw_if_error();
+  return place;
+}
+
+void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint32_t bytes, const std::string& name,
+                         std::span<const ParameterUse> uses) {
+  const std::lock_guard lock(mutex_);
+  require_valid();
+  CapturedStream& state = state_of(stream);
+  const auto& header = *reinterpret_cast<const RecordHeader*>(record);
+  NodeDefinition node{"launch", name, {}, {}, {}, {}};
+  switch (header.kind) {
+    case RecordKind::kLaunch: {
+      const auto& launch = record_cast<LaunchRecord>(header);
+      node.detail = extent_text(launch);
+      definition_->resources->kernels.push_back(launch.code->shared_from_this());
+      if (!uses.empty()) {
+        for (const ParameterUse& use : uses) node.reads.push_back(use.parameter);
+        add_group(launch, definition_->tape.size_bytes() + sizeof(GroupRecord), name, uses);
+      }
+      break;
+    }
+    case RecordKind::kCopy:
+    case RecordKind::kCopyInline:
+      node.kind = "copy";
+      node.detail = std::to_string(record_cast<CopyRecord>(header).bytes) + " bytes";
+      break;
+    case RecordKind::kFill:
+      node.kind = "fill";
+      node.detail = std::to_string(record_cast<FillRecord>(header).count * header.flags) + " bytes";
+      break;
+    case RecordKind::kHostFunction: node.kind = "host"; break;
+    case RecordKind::kReplay:
+      invalidate(ErrorCode::kUnsupported, "was given the replay of another graph ('" + name +
+                                              "'); capture that graph's work into this one instead");
+    default: invalidate(ErrorCode::kUnsupported, "cannot keep '" + name + "'");
+  }
+  std::byte* place = tape_room(bytes);
+  std::memcpy(place, record, bytes);
+  if (header.kind == RecordKind::kHostFunction) {
+    definition_->resources->host_functions.emplace_back(record_cast<HostFunctionRecord>(header).payload);
+  } else if (header.kind == RecordKind::kCopy && record_cast<CopyRecord>(header).staging) {
+    // The graph copies from it on every replay, and so it stays the graph's.
+    definition_->resources->staging.push_back(record_cast<CopyRecord>(header).staging);
+    reinterpret_cast<CopyRecord*>(place)->staging = nullptr;
+    stream.device().counters().staged_bytes.fetch_sub(record_cast<CopyRecord>(header).bytes, std::memory_order_relaxed);
+  }
+  (void)definition_->tape.commit(bytes);
+  add_node(state, std::move(node));
+}
+
+void CaptureImpl::add_group(const LaunchRecord& launch, std::uint64_t launch_at, const std::string& name,
+                            std::span<const ParameterUse> uses) {
+  UpdateGroup group;
+  group.name = name;
+  group.first_patch = static_cast<std::uint32_t>(definition_->patches.size());
+  for (const ParameterUse& use : uses) {
+    const Variable& v = definition_->variables[use.parameter];
+    std::uint64_t to = launch_at + sizeof(LaunchRecord);  // the extent's grid
+    if (use.slot == ParameterUse::kGrid) {
+      if (!v.is_grid) invalidate(ErrorCode::kInvalidArgument, "was given '" + v.name + "' as a grid, and it is none");
+    } else {
+      const ArgumentSlot& slot = launch.code->layout.slots[use.slot];
+      if (v.is_grid || slot.kind != v.kind || slot.size != v.size) {
+        invalidate(ErrorCode::kInvalidArgument, "was given the parameter '" + v.name + "' (" +
+                                                    (v.is_grid ? "grid" : name_of(v.kind)) + ") for argument " +
+                                                    std::to_string(use.slot) + " of kernel '" + name + "', which is " +
+                                                    name_of(slot.kind) + "; declare it with that type");
+      }
+      to = launch_at + launch.header.payload_offset + slot.offset;
+    }
+    definition_->patches.push_back({v.offset, static_cast<std::uint32_t>(to), v.size});
+    if (std::find(group.gates.begin(), group.gates.end(), v.gate) == group.gates.end()) group.gates.push_back(v.gate);
+  }
+  group.patch_count = static_cast<std::uint32_t>(uses.size());
+  GroupRecord record{};
+  record.header = {sizeof record, RecordKind::kGroup, 0, 0};
+  record.group = static_cast<std::uint32_t>(definition_->groups.size());
+  definition_->groups.push_back(std::move(group));
+  std::memcpy(tape_room(sizeof record), &record, sizeof record);
+  (void)definition_->tape.commit(sizeof record);
+}
+
+void CaptureImpl::mark(StreamImpl& stream, EventImpl& event) {
+  const std::lock_guard lock(mutex_);
+  require_valid();
+  CapturedStream& state = state_of(stream);
+  const std::uint32_t node = add_node(state, {"mark", "mark", {}, {}, {}, {}});
+  marks_[&event] = {state.seen, node};
+  event.captured_by = weak_from_this();
+}
+
+void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
+  const std::shared_ptr<CaptureTarget> other = stream.capture();
+  const std::lock_guard lock(mutex_);
+  require_valid();
+  if (other && other.get() != this) {
+    invalidate(ErrorCode::kFailedPrecondition, "was to be joined by the stream '" + stream.name() +
+                                                   "', which another capture has; end that one first");
+  }
+  if (event.captured_by.lock().get() != this) {
+    invalidate(ErrorCode::kFailedPrecondition, "has the stream '" + stream.name() +
+                                                   "' wait for an event that was not marked inside it; mark the event on "
+                                                   "a stream of this capture, or wait before capturing");
+  }
+  if (!other) {
+    std::shared_ptr<StreamImpl> shared;
+    for (auto& s : stream.device().streams()) {
+      if (s.get() == &stream) shared = s;
+    }
+    stream.set_capture(shared_from_this());
+    streams_.push_back({std::move(shared), {}, {}});
+  }
+  CapturedStream& state = state_of(stream);
+  const CapturedMark& mark = marks_.at(&event);
+  state.last.push_back(mark.node);
+  for (const auto& [s, count] : mark.seen) {
+    if (state.seen[s] < count) state.seen[s] = count;
+  }
+  add_node(state, {"wait", "wait", {}, {}, {}, {}});
+}
+
+void CaptureImpl::refuse(StreamImpl& stream, const char* what) {
+  const std::lock_guard lock(mutex_);
+  invalidate(ErrorCode::kFailedPrecondition, std::string("has the stream '") + stream.name() + "', and " + what +
+                                                 " is not possible while it is captured; end the capture first");
+}
+
+Argument CaptureImpl::initial_value(const Argument& parameter) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t number = parameter.as_unsigned();
+  if (parameter.size_bytes() != definition_->capture_id || number >= definition_->variables.size()) {
+    invalidate(ErrorCode::kInvalidNode, "was given a parameter of another capture; use those that it declared itself");
+  }
+  const Variable& v = definition_->variables[number];
+  if (v.is_grid) return Argument(std::int32_t{0});
+  return unpack_argument(parameter_of(v), block_.data() + v.offset);
+}
+
+std::uint32_t CaptureImpl::add_variable(Variable variable) {
+  const std::uint32_t align = std::min<std::uint32_t>(16, std::max<std::uint32_t>(1, variable.size));
+  std::uint32_t power = 1;
+  while (power < align) power *= 2;
+  variable.offset = (static_cast<std::uint32_t>(block_.size()) + power - 1) / power * power;
+  block_.resize(variable.offset + variable.size);
+  definition_->variables.push_back(std::move(variable));
+  return static_cast<std::uint32_t>(definition_->variables.size() - 1);
+}
+
+ParameterRef CaptureImpl::add_parameter(const std::string& name, ArgKind kind, const Argument& initial) {
+  const std::lock_guard lock(mutex_);
+  require_valid();
+  for (const Variable& v : definition_->variables) {
+    if (v.name == name) {
+      throw Error(ErrorCode::kInvalidArgument, "the capture '" + definition_->name + "' has a parameter '" + name +
+                                                   "' already; give each its own name");
+    }
+  }
+  Variable v;
+  v.name = name;
+  v.kind = kind;
+  Parameter p;
+  p.kind = kind;
+  if (kind == ArgKind::kBytes) p.size_bytes = initial.size_bytes(), p.align_bytes = initial.align_bytes();
+  v.size = size_of(p, kNaturalAbi);
+  const std::uint32_t number = add_variable(v);
+  pack_argument(name, 0, p, v.size, initial, block_.data() + definition_->variables[number].offset).throw_if_error();
+  return {number, definition_->capture_id, kind};
+}
+
+std::vector<ParameterRef> CaptureImpl::add_operation(const std::string& name, std::span<const ParameterRef> inputs,
+                                                     std::span<const OutputSpec> outputs, OperationFunction function) {
+  const std::lock_guard lock(mutex_);
+  require_valid();
+  if (!function) {
+    throw Error(ErrorCode::kInvalidArgument, "the operation '" + name + "' has an empty function; pass something to call");
+  }
+  OperationDefinition operation{name, {}, {}, std::move(function)};
+  for (const ParameterRef& input : inputs) {
+    if (input.capture != definition_->capture_id || input.number >= definition_->variables.size()) {
+      throw Error(ErrorCode::kInvalidNode, "the operation '" + name + "' has an input of another capture");
+    }
+    operation.inputs.push_back(input.number);
+  }
+  const auto gate = static_cast<std::uint32_t>(definition_->operations.size() + 1);
+  std::vector<ParameterRef> refs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const OutputSpec& spec = outputs[i];
+    Variable v;
+    v.name = name + "." + std::to_string(i);
+    v.kind = spec.kind;
+    v.is_grid = spec.what == OutputSpec::What::kGrid;
+    v.gate = gate;
+    Parameter p;
+    p.kind = spec.kind;
+    p.size_bytes = spec.size_bytes;
+    v.size = v.is_grid ? static_cast<std::uint32_t>(sizeof(Dim3)) : size_of(p, kNaturalAbi);
+    if (v.size == 0 || v.size > kMaxBytesParameter) {
+      throw Error(ErrorCode::kInvalidArgument, "output " + std::to_string(i) + " of the operation '" + name + "' has " +
+                                                   std::to_string(v.size) + " bytes; give it 1 to " +
+                                                   std::to_string(kMaxBytesParameter));
+    }
+    operation.outputs.push_back(add_variable(v));
+    refs.push_back({operation.outputs.back(), definition_->capture_id, spec.kind});
+  }
+  evaluate(*definition_, operation, block_.data());
+  definition_->operations.push_back(std::move(operation));
+  return refs;
+}
+
+void CaptureImpl::release() {
+  const std::lock_guard lock(mutex_);
+  if (released_) return;
+  released_ = true;
+  for (CapturedStream& s : streams_) s.stream->set_capture(nullptr);
+}
+
+Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {
+  const std::lock_guard lock(mutex_);
+  if (!invalid_.ok()) return invalid_;
+  Seen& joined = streams_.front().seen;
+  for (const CapturedStream& s : streams_) {
+    const auto own = s.seen.find(s.stream.get());
+    const std::size_t nodes = own == s.seen.end() ? 0 : own->second;
+    if (s.stream.get() == origin_ || joined[s.stream.get()] >= nodes) continue;
+    return Status(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has the stream '" +
+                                                      s.stream->name() +
+                                                      "', which was not joined back; mark an event on it at its end and "
+                                                      "wait for that on the stream where the capture began");
+  }
+  definition_->block_bytes = static_cast<std::uint32_t>((block_.size() + 15) / 16 * 16);
+  definition_->initial_block = block_;
+  definition_->initial_block.resize(definition_->block_bytes);
+  return std::move(definition_);
+}
+
+}  // namespace slipway::internal

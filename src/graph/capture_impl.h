@@ -1,0 +1,66 @@
+// A capture under way: the target of its streams' submissions.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/capture_target.h"
+#include "device/handles.h"
+#include "graph/definition.h"
+
+namespace slipway::internal {
+
+class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_this<CaptureImpl> {
+ public:
+  CaptureImpl(const std::shared_ptr<StreamImpl>& origin, std::string name);
+
+  void append(StreamImpl& stream, const std::byte* record, std::uint32_t bytes, const std::string& name,
+              std::span<const ParameterUse> uses) override;
+  void mark(StreamImpl& stream, EventImpl& event) override;
+  void wait(StreamImpl& stream, EventImpl& event) override;
+  [[noreturn]] void refuse(StreamImpl& stream, const char* what) override;
+  Argument initial_value(const Argument& parameter) override;
+
+  ParameterRef add_parameter(const std::string& name, ArgKind kind, const Argument& initial);
+  std::vector<ParameterRef> add_operation(const std::string& name, std::span<const ParameterRef> inputs,
+                                          std::span<const OutputSpec> outputs, OperationFunction function);
+
+  // Puts the streams back in order. Once; later calls do nothing.
+  void release();
+  // After release(): the definition, or what made the capture invalid.
+  Result<std::shared_ptr<DefinitionImpl>> finish();
+
+ private:
+  using Seen = std::map<const StreamImpl*, std::size_t>;  // nodes of each stream that are known to come before
+  struct CapturedStream {
+    std::shared_ptr<StreamImpl> stream;
+    std::vector<std::uint32_t> last;  // nodes that the next one comes after
+    Seen seen;
+  };
+  CapturedStream& state_of(StreamImpl& stream);
+  void require_valid();
+  [[noreturn]] void invalidate(ErrorCode code, std::string sentence);
+  std::uint32_t add_node(CapturedStream& state, NodeDefinition node);
+  std::uint32_t add_variable(Variable variable);
+  void add_group(const LaunchRecord& launch, std::uint64_t launch_at, const std::string& name,
+                 std::span<const ParameterUse> uses);
+  std::byte* tape_room(std::uint32_t bytes);
+
+  std::mutex mutex_;
+  std::shared_ptr<DefinitionImpl> definition_;
+  std::vector<std::byte> block_;  // the variables' first values
+  const StreamImpl* origin_;
+  std::vector<CapturedStream> streams_;
+  struct CapturedMark {
+    Seen seen;
+    std::uint32_t node = 0;
+  };
+  std::map<const EventImpl*, CapturedMark> marks_;
+  Status invalid_;
+  bool released_ = false;
+};
+
+}  // namespace slipway::internal

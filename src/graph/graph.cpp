@@ -1,0 +1,110 @@
+// The handles of graph.h.
+#include "slipway/graph.h"
+
+#include <string>
+
+#include "graph/executable.h"
+
+namespace slipway {
+
+using internal::deref;
+
+namespace internal {
+
+StepValues ExecutableImpl::values() const {
+  StepValues values;
+  values.definition_ = core->shared_definition();
+  values.bytes_ = core->definition().initial_block;
+  return values;
+}
+
+const std::vector<std::byte>& ExecutableImpl::bytes_of(const StepValues& values) const {
+  if (values.definition_ == core->shared_definition()) return values.bytes_;
+  throw Error(ErrorCode::kInvalidNode, std::string("values of ") +
+                                           (values.definition_ ? "graph '" + values.definition_->name + "'" : "no graph") +
+                                           " were given to graph '" + core->definition().name +
+                                           "'; use those that its own values() made");
+}
+
+}  // namespace internal
+
+std::byte* StepValues::place(const ParameterRef& parameter, std::size_t size) {
+  if (!definition_) throw Error(ErrorCode::kInvalidArgument, "empty step values were set; get them from ExecutableGraph::values()");
+  const auto& variables = definition_->variables;
+  if (parameter.capture != definition_->capture_id || parameter.number >= variables.size()) {
+    throw Error(ErrorCode::kInvalidNode, "a parameter of another graph was set in the values of graph '" +
+                                             definition_->name + "'; use its own parameters");
+  }
+  const internal::Variable& v = variables[parameter.number];
+  if (v.gate != 0 || v.size != size) {
+    throw Error(ErrorCode::kInvalidArgument, "'" + v.name + "' of graph '" + definition_->name + "' was set, but it is " +
+                                                 (v.gate != 0 ? "computed by an operation" : "of another type"));
+  }
+  return bytes_.data() + v.offset;
+}
+
+ExecutableGraph GraphDefinition::instantiate(const InstantiateOptions& options) const {
+  const internal::DefinitionImpl& definition = deref(*this, "the graph definition");
+  definition.device->check_usable("instantiating a graph", definition.generation);
+  if (options.depth < 1 || options.depth > 8) {
+    throw Error(ErrorCode::kInvalidArgument, "graph '" + definition.name + "' was to be instantiated with a depth of " +
+                                                 std::to_string(options.depth) + "; give 1 to 8");
+  }
+  if (options.watchdog.count() < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "graph '" + definition.name + "' was given a negative watchdog limit");
+  }
+  internal::Engine* engine = definition.device->driver().engine();
+  if (!engine) {
+    throw Error(ErrorCode::kUnsupported, "graph '" + definition.name + "' cannot be replayed on '" +
+                                             definition.device->info().uri +
+                                             "': this driver walks no tapes yet; use the cpu device");
+  }
+  auto core = std::make_shared<internal::ExecutableCore>(impl_, options, *engine);
+  return ExecutableGraph(std::make_shared<internal::ExecutableImpl>(std::move(core)));
+}
+
+StepValues ExecutableGraph::values() const { return deref(*this, "the graph").values(); }
+
+Step ExecutableGraph::launch(const Stream& stream, const StepValues& values) const {
+  internal::ExecutableImpl& graph = deref(*this, "the graph");
+  (void)deref(stream, "the stream");
+  return graph.core->launch(stream.impl(), graph.bytes_of(values));
+}
+
+Step ExecutableGraph::launch(const Stream& stream) const {
+  internal::ExecutableImpl& graph = deref(*this, "the graph");
+  (void)deref(stream, "the stream");
+  if (!graph.core->definition().groups.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "graph '" + graph.core->definition().name +
+                                                 "' has parameters and was launched without values; pass values, or use "
+                                                 "launch_open() and publish()");
+  }
+  return graph.core->launch_plain(stream.impl());
+}
+
+Step ExecutableGraph::launch_open(const Stream& stream, Publisher publisher) const {
+  internal::ExecutableImpl& graph = deref(*this, "the graph");
+  (void)deref(stream, "the stream");
+  return graph.core->launch_open(stream.impl(), publisher);
+}
+
+void ExecutableGraph::publish(Step step, const StepValues& values) const {
+  internal::ExecutableImpl& graph = deref(*this, "the graph");
+  graph.core->definition().device->check_usable("publishing values", graph.core->definition().generation);
+  graph.core->publish(step.number, graph.bytes_of(values));
+}
+
+void ExecutableGraph::cancel(Step step, const std::string& why) const {
+  internal::ExecutableCore& core = *deref(*this, "the graph").core;
+  core.cancel(step.number, core.cancelled_error(step.number, ErrorCode::kCancelled, why));
+}
+
+void ExecutableGraph::recover() const { deref(*this, "the graph").core->recover(); }
+void ExecutableGraph::wait(Step step, WaitLimit limit) const {
+  internal::ExecutableCore& core = *deref(*this, "the graph").core;
+  core.wait(step.number, core.definition().device->deadline(limit.count()));
+}
+bool ExecutableGraph::passed(Step step) const { return deref(*this, "the graph").core->passed(step.number); }
+GraphCounters ExecutableGraph::counters() const { return deref(*this, "the graph").core->counters(); }
+
+}  // namespace slipway
