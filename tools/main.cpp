@@ -26,7 +26,7 @@ void add_decode(CLI::App& app, slipway::tool::DecodeOptions& o) {
   sub->add_option("--seed", o.seed, "Of sampling, and of the synthetic model")->capture_default_str();
   sub->add_option("--device", o.device, "Device URI; see `slipway devices`")->capture_default_str();
   sub->add_option("--mode", o.mode,
-                  "direct (no Slipway), general, planned, or all: one table, exit status 1 if a text differs")
+                  "direct (no Slipway), general, planned, graph, overlap, or all: one table, exit status 1 if a text differs")
       ->capture_default_str();
   sub->add_option("--rounds", o.rounds, "Runs per mode, of which medians are shown; 0: what a few seconds allow")
       ->check(CLI::Range(0, 1000))
@@ -66,7 +66,11 @@ int run(int argc, char** argv) {
   slipway::tool::ConformOptions conform;
   slipway::tool::add_conform(app, conform);
 #endif
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // help and the version are no errors; all others have one status
+  }
   if (app.got_subcommand("decode")) return slipway::tool::decode(decode);
 #if defined(SLIPWAY_HAVE_CONFORMANCE)
   if (app.got_subcommand("conform")) return slipway::tool::conform(conform);

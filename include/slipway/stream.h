@@ -45,7 +45,7 @@ struct GridParameter {  // a grid that an operation of a graph computes for each
 };
 
 struct LaunchShape {
-  Extent grid;                    // number of blocks
+  Extent grid{};                  // number of blocks
   Extent block{0, 0, 0};          // work items in a block; all zero means the kernel's own (1 on cpu)
   std::int64_t shared_bytes = 0;  // scratch for each block
   bool spread = false;            // let several workers run the blocks of this launch (cpu; a hint elsewhere)

@@ -46,10 +46,21 @@ CopyRecord copy_record(CopyDirection direction, std::uint64_t to, std::uint64_t 
   return record;
 }
 
+// A copy record as it is submitted: a multiple of kRecordAlignment.
+struct alignas(kRecordAlignment) PaddedCopy {
+  std::byte bytes[kCopyInlineOffset] = {};
+  const std::byte* data() const noexcept { return bytes; }
+  static constexpr std::uint32_t size() noexcept { return kCopyInlineOffset; }
+};
+PaddedCopy padded(const CopyRecord& record) {
+  PaddedCopy copy;
+  std::memcpy(copy.bytes, &record, sizeof record);
+  return copy;
+}
+
 void submit_copy(StreamImpl& stream, const CopyRecord& record) {
-  alignas(kRecordAlignment) std::byte padded[kCopyInlineOffset] = {};
-  std::memcpy(padded, &record, sizeof record);
-  stream.submit(padded, sizeof padded, "copy", count_copy);
+  const PaddedCopy copy = padded(record);
+  stream.submit(copy.data(), copy.size(), "copy", count_copy);
 }
 
 void check_host_pointer(const void* pointer, std::uint64_t bytes, const char* what) {
@@ -117,8 +128,8 @@ void Stream::copy_to_device(DevicePtr to, const void* from, std::uint64_t bytes)
   staged.fetch_add(bytes, std::memory_order_relaxed);
   try {
     // Once it is in the record, whoever executes or discards it frees it; until then it is ours.
-    stream.submit_owning([&] { (void)staging.release(); }, internal::bytes_of(record),
-                         internal::round_up_record(sizeof record), "copy", internal::count_copy);
+    const auto padded = internal::padded(record);
+    stream.submit_owning([&] { (void)staging.release(); }, padded.data(), padded.size(), "copy", internal::count_copy);
   } catch (...) {
     if (staging) staged.fetch_sub(bytes, std::memory_order_relaxed);
     throw;

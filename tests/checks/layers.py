@@ -19,8 +19,8 @@ ALLOWED = {
     "engine": ["base", "trace", "record", DRIVER_INTERFACE],
     "device": ["base", "trace", "record"],
     "launch": ["base", "trace", "record", "device"],
-    "graph": ["base", "trace", "record", "device", "launch"],
-    "tree": ["base", "trace", "record", "device", "launch", "graph"],
+    "graph": ["base", "trace", "record", "engine", "device", "launch"],
+    "tree": ["base", "trace", "record", "engine", "device", "launch", "graph"],
 }
 DRIVER = ["base", "trace", "record", "engine", DRIVER_INTERFACE]  # drivers/X, which also sees drivers/X
 REGISTRY = "drivers/registry.cpp"  # the one file that names drivers
@@ -102,7 +102,7 @@ def self_test():
         "src/device/impl.h": '#include "device/driver.h"\n',
         "src/engine/x.h": '#include "device/driver.h"\n#include "record/x.h"\n',
         "src/launch/x.h": '#include "device/impl.h"\n',
-        "src/graph/x.h": '#include "launch/x.h"\n',
+        "src/graph/x.h": '#include "launch/x.h"\n#include "engine/x.h"\n',
         "src/tree/x.h": '#include "graph/x.h"\n',
         "src/drivers/cpu/x.h": '#include "engine/x.h"\n#include "device/driver.h"\n',
         "src/drivers/cpu/y.cpp": '#include "drivers/cpu/x.h"\n',
@@ -131,6 +131,7 @@ def self_test():
         ("src/device/y.h", '#include "drivers/cpu/x.h"'),
         ("src/launch/y.h", '#include "engine/x.h"'),
         ("src/launch/y.h", '#include "graph/x.h"'),
+        ("src/graph/y.h", '#include "drivers/cpu/x.h"'),
         ("src/graph/y.h", '#include "tree/x.h"'),
         ("src/drivers/cpu/z.cpp", '#include "drivers/null/x.h"'),
         ("src/drivers/cpu/z.cpp", '#include "device/impl.h"'),

@@ -74,7 +74,7 @@ def bad_options():
     for arguments, words in (
             ([], ["subcommand"]),
             (["decode", "--no-such-option"], ["--no-such-option"]),
-            (["no-such-command"], ["no-such-command"]),
+            (["no-such-command"], ["command"]),
             (["decode", "--steps", "many"], ["--steps"]),
             (["decode", "--steps", "0"], ["--steps", "0"]),
             (["decode", "--steps", "100000"], ["--steps", "100000"]),

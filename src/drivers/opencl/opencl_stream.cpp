@@ -138,7 +138,6 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
       break;
     case RecordKind::kEventMark: {
       command.what = "an event mark";
-      command.enqueued_ns = 0;
       status = enqueue_marker(*context_, queue_, command.event);
       if (!status.ok()) break;
       // Other queues may wait for it from here on, and only what was flushed is sure to run.

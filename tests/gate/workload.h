@@ -1,0 +1,57 @@
+// Kernels and plans that the gate and its allocation test submit: what a decoder's launch looks like, three tensors
+// that the kernel was specialised for by alignment and three scalars.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "slipway/slipway.h"
+
+namespace gate {
+
+inline constexpr std::string_view kSignature =
+    "in tensor<f32> align=16, in tensor<f32> align=16, out tensor<f32> align=16, i32, f32, i32";
+
+inline std::uint64_t g_runs = 0;  // written by the one thread that runs kernels, read when it is idle
+
+inline void six(const float*, const float*, float*, std::int32_t n, float, std::int32_t) {
+  g_runs += static_cast<std::uint64_t>(n);
+}
+
+using Typed = slipway::TypedLaunch<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
+                                   std::int32_t, float, std::int32_t>;
+
+// One device with one stream, and everything that is launched on it.
+struct Workload {
+  explicit Workload(const char* uri, std::uint32_t ring_bytes = 1U << 20)
+      : device(slipway::Device::open(uri)),
+        stream(device.create_stream({.priority = 0, .ring_bytes = ring_bytes, .name = {}})),
+        module(device.load_table({slipway::kernel<&six>("six")})),
+        kernel(module.kernel("six", slipway::parse_signature(kSignature))),
+        memory(device.allocate(4096)),
+        a(memory.tensor<const float>(0)),
+        b(memory.tensor<const float>(64)),
+        c(memory.tensor<float>(128)) {
+    slipway::PlanOptions options;
+    options.shape = slipway::LaunchShape{};
+    plan = slipway::LaunchPlan::create(kernel, options);
+    typed = plan.typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
+                       std::int32_t, float, std::int32_t>();
+  }
+
+  void launch_typed() const { typed(stream, a, b, c, 1, 0.5F, 3); }
+  void launch_planned() const { plan.launch(stream, a, b, c, 1, 0.5F, 3); }
+  void launch_general() const { stream.launch(kernel, slipway::LaunchShape{}, a, b, c, 1, 0.5F, 3); }
+
+  slipway::Device device;
+  slipway::Stream stream;
+  slipway::Module module;
+  slipway::Kernel kernel;
+  slipway::Memory memory;
+  slipway::Tensor<const float> a, b;
+  slipway::Tensor<float> c;
+  slipway::LaunchPlan plan;
+  Typed typed;
+};
+
+}  // namespace gate
