@@ -1,128 +1,110 @@
-// Counts the instructions of one launch on the submitting thread, under callgrind:
+// Submits the same launch in every way, for callgrind to count: tests/gate/gate.py runs it and reads one dump per case.
 //
-//   valgrind --tool=callgrind --separate-threads=yes --collect-atstart=no count_launch [LAUNCHES]
-//
-// Each row is one dump, labelled "ROW LAUNCHES"; tests/gate/count.py runs this and reads the dumps. The kernel takes
-// three f32 tensors with guards of 16 bytes and three scalars. Except in the in-line rows the stream is held and its
-// ring has room, so that nothing but the submission happens. Without valgrind it only checks that the work is done.
-#include <chrono>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <thread>
-
+// Threaded cases run on a held stream with a ring that takes everything and workers that do not spin, so that only
+// the submitting thread executes instructions while they are collected. Without callgrind it only proves that all
+// launches ran.
 #if __has_include(<valgrind/callgrind.h>)
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wold-style-cast"
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wpedantic"
-#endif
 #include <valgrind/callgrind.h>
 #else
 #define CALLGRIND_ZERO_STATS
 #define CALLGRIND_TOGGLE_COLLECT
-#define CALLGRIND_DUMP_STATS_AT(label) static_cast<void>(label)
+#define CALLGRIND_DUMP_STATS_AT(name) static_cast<void>(name)
 #endif
 
-#include "slipway/slipway.h"
-#include "slipway/testing.h"
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <type_traits>
+
+#include "../tests/gate/workload.h"
 
 namespace {
 
-using slipway::Tensor;
+using gate::Workload;
 
-std::uint64_t g_calls = 0;  // written by whoever runs the kernel, read after synchronize
+constexpr int kLaunches = 1000;
+constexpr int kWarmUp = 8;
 
-void six(const float*, const float*, float*, std::int32_t, std::int32_t, float) { ++g_calls; }
+[[gnu::noinline]] void use(std::uint64_t) { asm volatile("" ::: "memory"); }
 
-constexpr const char* kSignature =
-    "in tensor<f32> align=16, in tensor<f32> align=16, tensor<f32> align=16, i32, i32, f32";
+using SixPointers = void (*)(void*, void*, void*, void*, void*, void*);
+[[gnu::noinline]] void six_pointers(void*, void*, void*, void*, void*, void*) { asm volatile("" ::: "memory"); }
+SixPointers volatile g_pointer = six_pointers;
 
-// Runs `step` `count` times with nothing else counted, and dumps what it cost.
-template <class Step>
-[[gnu::noinline]] void measure(const char* row, int count, Step&& step) {
-  for (int i = 0; i < 8; ++i) step();  // symbols are bound, the stream has its owner
-  char label[64];
-  std::snprintf(label, sizeof label, "%s %d", row, count);
+// gate.py subtracts the case "empty".
+template <class Launch>
+[[gnu::noinline]] void count(const char* name, Launch&& launch) {
+  for (int i = 0; i < kWarmUp; ++i) launch();
   CALLGRIND_ZERO_STATS;
   CALLGRIND_TOGGLE_COLLECT;
-  for (int i = 0; i < count; ++i) {
-    step();
-    __asm__ __volatile__("" ::: "memory");
+  for (int i = 0; i < kLaunches; ++i) {
+    launch();
+    asm volatile("" ::: "memory");
   }
   CALLGRIND_TOGGLE_COLLECT;
-  CALLGRIND_DUMP_STATS_AT(label);
+  CALLGRIND_DUMP_STATS_AT(name);
 }
 
-struct Bench {
-  explicit Bench(const char* uri) : device(slipway::Device::open(uri)) {
-    module = device.load_table({slipway::kernel<&six>("six")});
-    kernel = module.kernel("six", slipway::parse_signature(kSignature));
-    stream = device.create_stream({.ring_bytes = 64 << 20});
-    slipway::PlanOptions options;
-    options.shape.emplace();
-    plan = slipway::LaunchPlan::create(kernel, options);
-    typed = plan.typed<Tensor<const float>, Tensor<const float>, Tensor<float>, std::int32_t, std::int32_t, float>();
-    typed(stream, in, in, out, 0, 0, 0.0F);
-    stream.synchronize();
-  }
+bool proven(const char* name, const Workload& w, std::uint64_t runs_before, std::uint64_t expected) {
+  w.stream.synchronize();
+  const std::uint64_t runs = gate::g_runs - runs_before;
+  if (runs == expected && w.stream.submitted() == w.stream.completed()) return true;
+  std::printf("%s: %llu of %llu launches ran\n", name, static_cast<unsigned long long>(runs),
+              static_cast<unsigned long long>(expected));
+  return false;
+}
 
-  void general(int count, const char* row) {
-    measure(row, count, [&] { stream.launch(kernel, slipway::LaunchShape{}, in, in, out, 3, 4, 0.5F); });
+// `kernels`: does the device run them?
+template <class Launch>
+bool count_on(const char* name, const char* uri, bool held, bool shared, bool kernels, Launch&& launch) {
+  const Workload w(uri);
+  const std::uint64_t before = gate::g_runs;
+  std::uint64_t expected = kLaunches + kWarmUp + 1;
+  w.launch_typed();  // this thread owns the stream from here on
+  if (shared) {
+    std::thread([&] { w.launch_typed(); }).join();
+    ++expected;
   }
-  void untyped(int count, const char* row) {
-    measure(row, count, [&] { plan.launch(stream, in, in, out, 3, 4, 0.5F); });
+  w.stream.synchronize();
+  {
+    slipway::testing::Hold hold(w.device);
+    if (held) w.hold(hold);
+    count(name, [&] { launch(w); });
   }
-  void launch_typed(int count, const char* row) {
-    measure(row, count, [&] { typed(stream, in, in, out, 3, 4, 0.5F); });
-  }
-
-  alignas(64) float storage[32]{};
-  Tensor<const float> in{slipway::host_address(storage)};
-  Tensor<float> out{slipway::host_address(storage + 16)};
-  slipway::Device device;
-  slipway::Module module;
-  slipway::Kernel kernel;
-  slipway::Stream stream;
-  slipway::LaunchPlan plan;
-  slipway::TypedLaunch<Tensor<const float>, Tensor<const float>, Tensor<float>, std::int32_t, std::int32_t, float> typed;
-};
-
-bool drained(Bench& bench) {
-  bench.stream.synchronize();
-  return bench.stream.idle() && bench.stream.submitted() == bench.stream.completed();
+  return proven(name, w, before, kernels ? expected : 0);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const int count = argc > 1 ? std::atoi(argv[1]) : 1000;
-  if (count < 1) return std::fputs("count_launch: the number of launches must be positive\n", stderr), 2;
-  measure("empty", count, [] {});
+int main() {
+  count("empty", [] {});
+  count("pointer", [] {
+    char c[6];
+    g_pointer(c, c + 1, c + 2, c + 3, c + 4, c + 5);
+  });
+  alignas(64) static unsigned char slots[(kLaunches + kWarmUp) * 128];
+  alignas(64) static unsigned char source[128];
+  static std::uint64_t published = 0;
+  count("template", [at = std::size_t{0}]() mutable {
+    std::memcpy(slots + at, source, 128);
+    at += 128;
+    __atomic_store_n(&published, at, __ATOMIC_RELEASE);
+  });
+  use(published + slots[0]);
 
-  Bench held("cpu:workers=1,spin_us=0");
-  std::uint64_t before = g_calls;
-  {
-    slipway::testing::Hold hold(held.device);
-    hold.hold(held.stream);
-    // The worker finds the hold and blocks the stream on it; then nothing is left for it to do.
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    held.launch_typed(count, "typed");
-    held.untyped(count, "untyped");
-    held.general(count, "general");
-    // A second thread submits once: the stream takes its lock from now on.
-    std::thread([&] { held.typed(held.stream, held.in, held.in, held.out, 0, 0, 0.0F); }).join();
-    held.launch_typed(count, "typed_shared");
-  }
-  const auto expected = static_cast<std::uint64_t>(count + 8);
-  bool ok = drained(held) && g_calls - before == 4 * expected + 1;
-
-  Bench here("cpu:inline");
-  before = g_calls;
-  here.launch_typed(count, "inline_typed");
-  here.general(count, "inline_general");
-  ok = drained(here) && g_calls - before == 2 * expected && ok;
-  std::puts(ok ? "count_launch: all kernels ran" : "count_launch: some kernels did not run");
+  constexpr const char* kThreaded = "cpu:spin_us=0";
+  const auto typed = [](const Workload& w) { w.launch_typed(); };
+  const auto planned = [](const Workload& w) { w.launch_planned(); };
+  const auto grid = [](const Workload& w) { w.launch_grid(); };
+  const auto general = [](const Workload& w) { w.launch_general(); };
+  bool ok = count_on("typed", kThreaded, true, false, true, typed);
+  ok = count_on("typed_shared", kThreaded, true, true, true, typed) && ok;
+  ok = count_on("typed_grid", kThreaded, true, false, true, grid) && ok;
+  ok = count_on("planned", kThreaded, true, false, true, planned) && ok;
+  ok = count_on("general", kThreaded, true, false, true, general) && ok;
+  ok = count_on("typed_inline", "cpu:inline", false, false, true, typed) && ok;
+  ok = count_on("general_inline", "cpu:inline", false, false, true, general) && ok;
+  ok = count_on("typed_null", "null", false, false, false, typed) && ok;
+  if (ok) std::puts("all launches ran");
   return ok ? 0 : 1;
 }

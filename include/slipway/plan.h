@@ -97,10 +97,17 @@ struct WireType<Tensor<T>> {
 };
 
 SLIPWAY_API void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> parameters, bool wants_static);
-SLIPWAY_API void launch_static(const internal::PlanImpl& plan, internal::StreamImpl& stream, const std::byte* packed);
+// `addresses`: those of all tensors, or'ed.
+SLIPWAY_API void launch_static(const internal::PlanImpl& plan, internal::StreamImpl& stream, const std::byte* packed,
+                               std::uint64_t addresses);
 SLIPWAY_API void launch_grid(const internal::PlanImpl& plan, internal::StreamImpl& stream, const Extent& grid,
-                             const std::byte* packed);
+                             const std::byte* packed, std::uint64_t addresses);
 [[noreturn]] SLIPWAY_API void throw_empty(bool plan_is_empty);
+
+template <class T>
+std::uint64_t address_bits(const T&) noexcept { return 0; }
+template <class T>
+std::uint64_t address_bits(const Tensor<T>& tensor) noexcept { return static_cast<std::uint64_t>(tensor.address); }
 
 // Run-time arguments at their natural offsets; the tail is padded so that it may be copied in whole words.
 template <class... Args>
@@ -131,7 +138,8 @@ class TypedLaunch {
     if (!plan_ || !stream) [[unlikely]] detail::throw_empty(!plan_);
     detail::PackedArguments<Args...> packed;
     packed.pack(std::index_sequence_for<Args...>{}, args...);
-    detail::launch_static(*plan_, *stream.impl(), packed.bytes);
+    detail::launch_static(*plan_, *stream.impl(), packed.bytes,
+                          (detail::address_bits(args) | ... | std::uint64_t{0}));
   }
   explicit operator bool() const noexcept { return plan_ != nullptr; }
 
@@ -150,7 +158,8 @@ class TypedGridLaunch {
     if (!plan_ || !stream) [[unlikely]] detail::throw_empty(!plan_);
     detail::PackedArguments<Args...> packed;
     packed.pack(std::index_sequence_for<Args...>{}, args...);
-    detail::launch_grid(*plan_, *stream.impl(), grid, packed.bytes);
+    detail::launch_grid(*plan_, *stream.impl(), grid, packed.bytes,
+                        (detail::address_bits(args) | ... | std::uint64_t{0}));
   }
   explicit operator bool() const noexcept { return plan_ != nullptr; }
 

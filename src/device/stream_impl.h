@@ -39,15 +39,16 @@ class StreamImpl {
   StreamCounters& counters() noexcept { return counters_; }
 
   // --- The fast path ---
-  // The right to submit, when this thread is the owner and nothing asks for the slow path: the sink, or null.
-  Sink* try_enter() noexcept {
+  // Takes the right to submit, when this thread is the owner and nothing asks for the slow path.
+  bool try_enter() noexcept {
     const std::uint64_t me = t_fast_thread_id;  // 0 inside callbacks, and owner_ is never 0
-    if (owner_.load(std::memory_order_relaxed) != me) return nullptr;
+    if (owner_.load(std::memory_order_relaxed) != me) return false;
     // Asymmetric fences make this a plain store, a compiler barrier and a load.
-    if (store_then_load(entered_, true, owner_, asymmetric_) == me && sink_->slow_flags() == 0) [[likely]] return sink_;
+    if (store_then_load(entered_, true, owner_, asymmetric_) == me && sink_->slow_flags() == 0) [[likely]] return true;
     leave();
-    return nullptr;
+    return false;
   }
+  Sink& sink() noexcept { return *sink_; }  // once entered
   void leave() noexcept { entered_.store(false, std::memory_order_release); }
   void kick() { driver_->kick(); }
 

@@ -23,6 +23,7 @@ std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_
 Engine::Engine(const EngineOptions& options, WalkFunction walk, void* executor)
     : options_(options), walk_(walk), executor_(executor) {
   if (available_processors() == 1) options_.spin_ns = 0;  // on one core nothing spins against itself
+  parked_.reserve(options_.workers);  // going to sleep allocates nothing
   for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>());
   for (unsigned i = 0; i < options_.workers; ++i) {
     workers_[i]->thread = std::thread([this, i] { worker_main(i); });
@@ -87,7 +88,7 @@ void Engine::make_ready(Lane& lane) {
 
 void Engine::push_ready(Lane& lane) {
   const std::lock_guard lock(mutex_);
-  ready_[bucket_of(lane)].push_back(&lane);
+  ready_[bucket_of(lane)].push(lane);
   ready_count_.fetch_add(1, std::memory_order_seq_cst);
   if (spinners_.load(std::memory_order_seq_cst) == 0) wake_one_locked();
 }
@@ -96,9 +97,8 @@ Lane* Engine::take_ready() {
   if (ready_count_.load(std::memory_order_relaxed) == 0) return nullptr;
   const std::lock_guard lock(mutex_);
   for (auto& queue : ready_) {
-    if (queue.empty()) continue;
-    Lane* lane = queue.front();
-    queue.pop_front();
+    Lane* lane = queue.pop();
+    if (!lane) continue;
     ready_count_.fetch_sub(1, std::memory_order_relaxed);
     lane->state().store(ConsumerState::kRunning, std::memory_order_relaxed);
     return lane;
@@ -226,7 +226,7 @@ bool Engine::park(unsigned index) {
         polled_count_.fetch_sub(1, std::memory_order_relaxed);
         if (detach(*lane)) continue;
         lane->state().store(ConsumerState::kReady, std::memory_order_seq_cst);
-        ready_[bucket_of(*lane)].push_back(lane);
+        ready_[bucket_of(*lane)].push(*lane);
         ready_count_.fetch_add(1, std::memory_order_seq_cst);
       }
       if (ready_count_.load(std::memory_order_relaxed) != 0) return false;

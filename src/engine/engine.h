@@ -13,7 +13,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -104,6 +103,21 @@ class Engine {
     std::thread thread;
     std::atomic<bool> exited{false};
   };
+  struct ReadyQueue {  // first in, first out; linked through the lanes, so that nothing is allocated
+    Lane* first = nullptr;
+    Lane* last = nullptr;
+
+    void push(Lane& lane) noexcept {
+      lane.next_ready = nullptr;
+      (first ? last->next_ready : first) = &lane;
+      last = &lane;
+    }
+    Lane* pop() noexcept {
+      Lane* lane = first;
+      if (lane) first = lane->next_ready;
+      return lane;
+    }
+  };
   static constexpr std::size_t kPolledSlots = 16;
   static constexpr int kPriorities = 3;
 
@@ -128,7 +142,7 @@ class Engine {
   HostThread host_thread_;
 
   std::mutex mutex_;
-  std::array<std::deque<Lane*>, kPriorities> ready_;
+  std::array<ReadyQueue, kPriorities> ready_;
   std::vector<unsigned> parked_;
   SpreadJob* job_ = nullptr;
   std::vector<std::unique_ptr<Lane>> lanes_;

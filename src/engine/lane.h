@@ -74,6 +74,7 @@ class Lane final : public Ring {
   std::uint64_t replay_at = 0;  // the place in the tape of the replay at read_position; 0: not begun
   std::int64_t gate_wait_since = 0;  // for the timeline
   int polled_slot = -1;        // under the engine's mutex
+  Lane* next_ready = nullptr;  // under the engine's mutex, while the state is kReady
 
  private:
   Progress progress_;

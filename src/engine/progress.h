@@ -21,6 +21,8 @@ class Lane;
 
 class Progress {
  public:
+  Progress() { waiters_.reserve(kUsualWaiters); }  // so that a first wait does not allocate
+
   std::uint64_t completed() const noexcept { return completed_.load(std::memory_order_acquire); }
 
   // By the one writer: a record that nobody can wait for has finished.
@@ -62,6 +64,7 @@ class Progress {
     Lane* lane;       // or
     Parker* parker;   // a host thread
   };
+  static constexpr std::size_t kUsualWaiters = 8;
   struct FailedRange {
     std::uint64_t from;
     std::uint64_t to;  // exclusive

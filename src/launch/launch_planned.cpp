@@ -36,31 +36,49 @@ bool in_range(const RangeGuard& guard, const std::byte* packed) noexcept {
   return value >= guard.min && value <= guard.max;
 }
 
-inline GuardMiss check_guards(const PlanImpl& plan, const std::byte* packed) noexcept {
+inline bool is_aligned(const PlanImpl& plan, const std::byte* packed) noexcept {
   std::uint64_t misaligned = 0;
   for (const AlignmentGuard& guard : plan.alignment_guards) {
     misaligned |= load<std::uint64_t>(packed + guard.offset) & guard.mask;
   }
-  if (misaligned != 0) [[unlikely]] return GuardMiss::kAlignment;
+  return misaligned == 0;
+}
+
+GuardMiss check_guards(const PlanImpl& plan, const std::byte* packed) noexcept {
+  if (!is_aligned(plan, packed)) [[unlikely]] return GuardMiss::kAlignment;
   for (const RangeGuard& guard : plan.range_guards) {
     if (!in_range(guard, packed)) [[unlikely]] return GuardMiss::kRange;
   }
   return GuardMiss::kNone;
 }
 
-// Both sides are 16-byte aligned and padded; a loop of vector moves beats a call of memcpy at these sizes.
-inline void copy_words(std::byte* to, const std::byte* from, std::uint32_t bytes) noexcept {
-  for (std::uint32_t i = 0; i < bytes; i += 16) std::memcpy(to + i, from + i, 16);
+inline void write_record(const PlanImpl& plan, std::byte* place, const std::byte* packed) noexcept {
+  std::memcpy(place, plan.record, plan.record_bytes);
+  for (const ArgumentRun& run : plan.runs) std::memcpy(place + run.to, packed + run.from, run.bytes);
 }
 
-inline void write_record(const PlanImpl& plan, std::byte* place, const std::byte* packed) noexcept {
-  if (plan.contiguous) [[likely]] {
-    copy_words(place, plan.record, plan.arguments_at);
-    copy_words(place + plan.arguments_at, packed, plan.record_bytes - plan.arguments_at);
-    return;
+// Sixteen bytes in one register. Records, templates and packed arguments are all aligned to them and padded.
+using Word = std::uint64_t __attribute__((vector_size(16), may_alias));
+
+// Of direct plans: the head of the record, then the arguments. Loops of words beat memcpy at these sizes.
+inline void write_direct(const PlanImpl& plan, std::byte* place, const CheckedShape* shape,
+                         const std::byte* packed) noexcept {
+  const auto* head = reinterpret_cast<const Word*>(plan.record);
+  *reinterpret_cast<Word*>(place) = head[0];
+  std::byte* to = place + sizeof(LaunchRecord);
+  if (plan.has_extent) {
+    if (shape) {
+      std::memcpy(to, &shape->extent, sizeof(LaunchExtent));
+    } else {
+      reinterpret_cast<Word*>(to)[0] = head[1];
+      reinterpret_cast<Word*>(to)[1] = head[2];
+    }
+    to += sizeof(LaunchExtent);
   }
-  copy_words(place, plan.record, plan.record_bytes);
-  for (const ArgumentRun& run : plan.runs) std::memcpy(place + run.to, packed + run.from, run.bytes);
+  const std::size_t bytes = plan.packed_bytes;
+  for (std::size_t i = 0; i != bytes; i += sizeof(Word)) {
+    *reinterpret_cast<Word*>(to + i) = *reinterpret_cast<const Word*>(packed + i);
+  }
 }
 
 // Everything but the common case: waits, refusals, blocking mode, the timeline, shared streams.
@@ -75,22 +93,28 @@ inline void write_record(const PlanImpl& plan, std::byte* place, const std::byte
                 [](StreamCounters& counters) { counters.planned_launches.add(); });
 }
 
-// True: the record was submitted.
+[[gnu::noinline]] void kick(StreamImpl& stream) { stream.kick(); }
+
+// The fast path, for plans and calls that need nothing special; it calls nothing, so that it keeps its values in
+// registers that need no saving. False: nothing was submitted, and launch_checked() is to find out why.
+template <bool kDirect>
 inline bool try_launch(const PlanImpl& plan, StreamImpl& stream, const CheckedShape* shape, const std::byte* packed) {
-  if (&stream.device() != plan.device) [[unlikely]] return false;
-  Sink* sink = stream.try_enter();
-  if (!sink) [[unlikely]] return false;
-  std::byte* place = sink->try_reserve(plan.record_bytes);
-  if (!place) [[unlikely]] {
+  if (!stream.try_enter()) [[unlikely]] return false;
+  Sink& sink = stream.sink();
+  if (!sink.has_room(plan.record_bytes)) [[unlikely]] {
     stream.leave();
     return false;
   }
-  write_record(plan, place, packed);
-  if (shape) std::memcpy(place + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
+  if constexpr (kDirect) {
+    write_direct(plan, sink.place(), shape, packed);
+  } else {
+    write_record(plan, sink.place(), packed);
+    if (shape) std::memcpy(sink.place() + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
+  }
   stream.counters().planned_launches.add();
-  const bool must_kick = sink->commit(plan.record_bytes);
+  const bool must_kick = sink.commit(plan.record_bytes);
   stream.leave();
-  if (must_kick) stream.kick();
+  if (must_kick) [[unlikely]] kick(stream);
   return true;
 }
 
@@ -121,33 +145,42 @@ Reason reason_of(GuardMiss miss) noexcept {
   launch_general(stream, kernel, shape, arguments);
 }
 
+// A call that was not submitted at once: it misses a guard or looks as if it did, is empty, has to wait, or its plan
+// must be checked or written value by value. `given` is the shape when it is the call's, else null.
+[[gnu::noinline]] void launch_checked(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape,
+                                      const CheckedShape* given, const std::byte* packed) {
+  const GuardMiss miss = check_guards(plan, packed);
+  if (miss != GuardMiss::kNone) [[unlikely]] return launch_missed(plan, stream, shape, packed, miss);
+  if (shape.empty) [[unlikely]] return launch_empty(plan, stream);
+  if (&stream.device() == plan.direct_for) {
+    if (try_launch<true>(plan, stream, given, packed)) return;
+  } else if (&stream.device() == plan.device) {
+    if (try_launch<false>(plan, stream, given, packed)) return;
+  }
+  launch_slow(plan, stream, given, packed);
+}
+
 }  // namespace internal
 
 namespace detail {
 
 using internal::CheckedShape;
-using internal::GuardMiss;
 using internal::PlanImpl;
 using internal::StreamImpl;
 
-void launch_static(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed) {
-  const GuardMiss miss = internal::check_guards(plan, packed);
-  if (miss != GuardMiss::kNone) [[unlikely]] return internal::launch_missed(plan, stream, plan.shape, packed, miss);
-  if (plan.empty) [[unlikely]] return internal::launch_empty(plan, stream);
-  if (!internal::try_launch(plan, stream, nullptr, packed)) [[unlikely]] {
-    internal::launch_slow(plan, stream, nullptr, packed);
-  }
+void launch_static(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed, std::uint64_t addresses) {
+  const bool plain = &stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0;
+  if (plain && internal::try_launch<true>(plan, stream, nullptr, packed)) [[likely]] return;
+  internal::launch_checked(plan, stream, plan.shape, nullptr, packed);
 }
 
-void launch_grid(const PlanImpl& plan, StreamImpl& stream, const Extent& grid, const std::byte* packed) {
+void launch_grid(const PlanImpl& plan, StreamImpl& stream, const Extent& grid, const std::byte* packed,
+                 std::uint64_t addresses) {
   CheckedShape shape = plan.shape;
   internal::check_grid(plan.device->info(), plan.kernel.impl()->code->name, grid, shape);
-  const GuardMiss miss = internal::check_guards(plan, packed);
-  if (miss != GuardMiss::kNone) [[unlikely]] return internal::launch_missed(plan, stream, shape, packed, miss);
-  if (shape.empty) [[unlikely]] return internal::launch_empty(plan, stream);
-  if (!internal::try_launch(plan, stream, &shape, packed)) [[unlikely]] {
-    internal::launch_slow(plan, stream, &shape, packed);
-  }
+  const bool plain = &stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0 && !shape.empty;
+  if (plain && internal::try_launch<true>(plan, stream, &shape, packed)) [[likely]] return;
+  internal::launch_checked(plan, stream, shape, &shape, packed);
 }
 
 }  // namespace detail

@@ -48,8 +48,10 @@ void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t argum
     plan.packed_offsets.push_back(packed);
     // The slot may be wider than the value (a 4-byte bool): the template's zeros fill the rest.
     const std::uint32_t to = arguments_offset + code.layout.slots[i].offset;
-    // Values that keep their distance on both sides are moved as one, padding included.
-    if (!plan.runs.empty() && plan.runs.back().to - plan.runs.back().from == to - packed &&
+    // Values that keep their distance on both sides are moved as one, padding included; never into a wider slot, whose
+    // rest would take what happens to be in the padding.
+    plan.has_wider_slots |= code.layout.slots[i].size != size;
+    if (!plan.runs.empty() && !plan.has_wider_slots && plan.runs.back().to - plan.runs.back().from == to - packed &&
         plan.runs.back().from + plan.runs.back().bytes + 8 > packed) {
       plan.runs.back().bytes = packed + size - plan.runs.back().from;
     } else {
@@ -57,6 +59,7 @@ void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t argum
     }
     if (p.kind == ArgKind::kTensor && p.pointer_alignment > 1) {
       plan.alignment_guards.push_back({packed, i, p.pointer_alignment - 1});
+      plan.guard_bits |= p.pointer_alignment - 1;
     }
     const Parameter any;
     if (p.min_value != any.min_value || p.max_value != any.max_value) {
@@ -67,15 +70,13 @@ void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t argum
   plan.packed_bytes = round_up_record(packed);  // as detail::PackedArguments rounds it
 }
 
-// A record template whose tail may be written in whole 16-byte words, when nothing fixed lies behind the
-// run-time arguments.
-void find_contiguous(PlanImpl& plan) {
-  if (plan.runs.size() != 1 || !plan.fixed.empty()) return;
-  const ArgumentRun& run = plan.runs.front();
-  if (run.from != 0 || run.to % 16 != 0) return;
-  plan.arguments_at = run.to;
-  plan.record_bytes = std::max(plan.record_bytes, run.to + plan.packed_bytes);
-  plan.contiguous = true;
+// May the record's tail be written in whole words? Not when something fixed lies behind the run-time arguments.
+void find_direct(PlanImpl& plan, std::uint32_t arguments_offset) {
+  if (plan.has_wider_slots || plan.runs.size() > 1 || !plan.fixed.empty() || !plan.range_guards.empty() || plan.shape.empty) return;
+  if (!plan.runs.empty() && (plan.runs.front().from != 0 || plan.runs.front().to != arguments_offset)) return;
+  if (plan.record_bytes > arguments_offset + plan.packed_bytes) return;
+  plan.record_bytes = arguments_offset + plan.packed_bytes;
+  plan.direct_for = plan.device;
 }
 
 std::shared_ptr<PlanImpl> build(const Kernel& kernel, const PlanOptions& options) {
@@ -103,23 +104,23 @@ std::shared_ptr<PlanImpl> build(const Kernel& kernel, const PlanOptions& options
   LaunchShape shape = options.shape.value_or(LaunchShape{{}, options.block, options.shared_bytes, options.spread});
   plan->shape = check_shape(info, code.name, shape);
   if (!plan->has_static_shape) plan->shape.flags |= kLaunchHasExtent;
-  plan->empty = plan->has_static_shape && plan->shape.empty;
   k.device->driver().check_launch(code, plan->shape.extent).throw_if_error();
 
   take_fixed(*plan, code, options);
-  const bool has_extent = (plan->shape.flags & kLaunchHasExtent) != 0;
-  const std::uint32_t offset = sizeof(LaunchRecord) + (has_extent ? sizeof(LaunchExtent) : 0);
+  plan->has_extent = (plan->shape.flags & kLaunchHasExtent) != 0;
+  const std::uint32_t offset = sizeof(LaunchRecord) + (plan->has_extent ? sizeof(LaunchExtent) : 0);
   plan->record_bytes = round_up_record(offset + code.layout.size_bytes);
   lay_out_runtime(*plan, code, offset);
-  find_contiguous(*plan);
+  find_direct(*plan, offset);
 
-  plan->record_storage = std::make_shared<std::byte[]>(plan->record_bytes);  // zeros; new aligns to 16
+  static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= kRecordAlignment);  // make_shared promises less
+  plan->record_storage.reset(new std::byte[plan->record_bytes]{});
   std::byte* record = plan->record_storage.get();
   LaunchRecord launch{};
   launch.header = {plan->record_bytes, RecordKind::kLaunch, plan->shape.flags, static_cast<std::uint16_t>(offset)};
   launch.code = &code;
   std::memcpy(record, &launch, sizeof launch);
-  if (has_extent) std::memcpy(record + sizeof launch, &plan->shape.extent, sizeof(LaunchExtent));
+  if (plan->has_extent) std::memcpy(record + sizeof launch, &plan->shape.extent, sizeof(LaunchExtent));
   for (auto& [index, argument] : plan->fixed) {
     const ArgumentSlot& slot = code.layout.slots[index];
     pack_argument(code.name, index, code.signature[index], slot.size, argument, record + offset + slot.offset)
@@ -165,6 +166,7 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
   }
   alignas(16) std::byte packed[internal::kMaxArgumentBytes + 64];
   std::memset(packed, 0, plan.packed_bytes);
+  std::uint64_t addresses = 0;
   internal::GuardMiss miss = internal::GuardMiss::kNone;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Parameter& p = plan.runtime_signature[i];
@@ -177,6 +179,7 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
     internal::pack_argument(name, index, p, internal::size_of(p, internal::kNaturalAbi), arguments[i],
                             packed + plan.packed_offsets[i])
         .throw_if_error();
+    if (p.kind == ArgKind::kTensor) addresses |= arguments[i].as_unsigned();
     if (internal::check_specialisation(p, arguments[i]) != internal::GuardMiss::kDtype) continue;
     miss = internal::GuardMiss::kDtype;
     if (!plan.fallback) {
@@ -190,8 +193,8 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
     if (grid) internal::check_grid(plan.device->info(), name, *grid, shape);
     return internal::launch_missed(plan, s, shape, packed, miss);
   }
-  if (grid) detail::launch_grid(plan, s, *grid, packed);
-  else detail::launch_static(plan, s, packed);
+  if (grid) detail::launch_grid(plan, s, *grid, packed, addresses);
+  else detail::launch_static(plan, s, packed, addresses);
 }
 
 namespace detail {

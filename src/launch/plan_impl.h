@@ -37,15 +37,18 @@ struct RangeGuard {
 };
 
 struct alignas(64) PlanImpl {
-  // What the fast path reads first.
-  DeviceImpl* device = nullptr;
-  const std::byte* record = nullptr;  // the template
+  // What the fast path reads: one line. In a direct plan the run-time arguments go into the record as they are packed,
+  // up to its end, and nothing but alignment has to be checked.
+  const DeviceImpl* direct_for = nullptr;  // the plan's device when it is direct, else null
+  const std::byte* record = nullptr;       // the template
+  std::uint64_t guard_bits = 0;            // of all alignment guards: no tensor has one of them, no guard is missed
   std::uint32_t record_bytes = 0;
-  std::uint32_t packed_bytes = 0;     // of the run-time arguments, rounded up to 16
-  std::uint32_t arguments_at = 0;     // when `contiguous`: where they all go, to the end of the record
-  bool contiguous = false;
+  std::uint32_t packed_bytes = 0;          // of the run-time arguments, rounded up to 16
+  bool has_extent = false;
   bool has_static_shape = false;
-  bool empty = false;                 // a static shape with a zero: nothing is ever submitted
+  bool has_wider_slots = false;            // than the values packed for them
+  DeviceImpl* device = nullptr;
+
   std::vector<AlignmentGuard> alignment_guards;
   std::vector<RangeGuard> range_guards;
   std::vector<ArgumentRun> runs;

@@ -50,9 +50,9 @@ class Sink {
   }
 
   // The same without waiting or looking further: null when there is no room at hand.
-  std::byte* try_reserve(std::uint32_t bytes) noexcept {
-    return static_cast<std::size_t>(limit_ - cursor_) >= bytes ? cursor_ : nullptr;
-  }
+  std::byte* try_reserve(std::uint32_t bytes) noexcept { return has_room(bytes) ? cursor_ : nullptr; }
+  bool has_room(std::uint32_t bytes) const noexcept { return static_cast<std::size_t>(limit_ - cursor_) >= bytes; }
+  std::byte* place() noexcept { return cursor_; }  // once has_room()
 
   // Publishes the record written at the place that reserve() gave. True: the caller must kick() (after it
   // gave up the right to submit).

@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <string>
 
 #include "gate/workload.h"
-#include "slipway/testing.h"
 
 namespace {
 
@@ -63,12 +63,13 @@ void steady(const char* name, const char* uri, bool held, Launch&& launch) {
   const std::uint64_t before = gate::g_runs;
   {
     slipway::testing::Hold hold(w.device);
-    if (held) hold.hold(w.stream);
+    if (held) w.hold(hold);
     g_calls.store(0);
     g_counting.store(true);
     for (int i = 0; i < kLaunches; ++i) launch(w);
     g_counting.store(false);
-    expect(g_calls.load() == 0, (std::string(name) + " on " + uri + (held ? ", held" : "")).c_str(), "calls of malloc or free in 10,000 steady launches", g_calls.load());
+    const std::string where = std::string(name) + " on " + uri + (held ? ", held" : "");
+    expect(g_calls.load() == 0, where.c_str(), "calls of malloc or free in 10,000 steady launches", g_calls.load());
   }
   w.stream.synchronize();
   const std::uint64_t ran = gate::g_runs - before;
@@ -88,7 +89,7 @@ int main() {
   const auto typed = [](const gate::Workload& w) { w.launch_typed(); };
   const auto planned = [](const gate::Workload& w) { w.launch_planned(); };
   const auto general = [](const gate::Workload& w) { w.launch_general(); };
-  for (const char* uri : {"cpu", "cpu:inline", "null"}) {
+  for (const char* uri : {"cpu", "cpu:spin_us=0", "cpu:inline", "null"}) {
     for (const bool held : {true, false}) {
       steady("typed", uri, held, typed);
       steady("planned", uri, held, planned);

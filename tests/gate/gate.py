@@ -22,12 +22,16 @@ LAUNCHES = 1000
 # What a steady launch may not execute: allocation, locks that are not the stream's own, the kernel.
 FORBIDDEN = re.compile(r"^(malloc|calloc|realloc|free|_int_malloc|_int_free|operator (new|delete).*|syscall|futex.*"
                        r"|pthread_mutex_.*|___pthread_mutex_.*|__lll_lock_.*|_dl_runtime_resolve.*|__tls_get_addr.*)$")
-FAST = ("typed",)       # no allocation, lock or system call
-NO_ALLOCATION = ("typed", "typed_shared", "planned", "general", "typed_inline", "typed_null")
+FAST = ("typed", "typed_grid")   # no allocation, lock or system call
+NO_ALLOCATION = ("typed", "typed_grid", "typed_shared", "planned", "general", "typed_inline", "general_inline",
+                 "typed_null")
 
 
 def parse_dump(text):
     """(name of the case, instructions, functions executed) of one dump."""
+    thread = re.search(r"^thread: (\d+)", text, re.M)
+    if thread and thread.group(1) != "1":  # a worker's
+        return None
     name = re.search(r"^desc: Trigger: Client Request: (\S+)", text, re.M)
     total = re.search(r"^(?:summary|totals): (\d+)", text, re.M)
     # Names are written in full: --compress-strings=no. A compiler's clones (.isra.0) count as their function.
@@ -66,7 +70,9 @@ def judge(counts, functions, budgets):
 
 def self_test():
     dump = "version: 1\ndesc: Trigger: Client Request: typed\nsummary: 90000\nfn=launch\ncfn=malloc\n"
-    ok = parse_dump(dump) == ("typed", 90000, {"launch", "malloc"}) and parse_dump("nothing") is None
+    ok = parse_dump("thread: 2\n" + dump) is None
+    ok = ok and parse_dump("thread: 1\n" + dump) == ("typed", 90000, {"launch", "malloc"})
+    ok = ok and parse_dump(dump) == ("typed", 90000, {"launch", "malloc"}) and parse_dump("nothing") is None
     budgets = read_budgets("# a\ng++-12 typed 90 # why\nclang typed 80\n", "g++-12")
     ok = ok and budgets == {"typed": 90.0}
     ok = ok and not judge({"typed": 94.0}, {"typed": {"launch"}}, budgets)
@@ -93,7 +99,7 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work) as folder:
         run = subprocess.run(
-            [valgrind, "--tool=callgrind", "--collect-atstart=no", "--compress-strings=no", "--compress-pos=no",
+            [valgrind, "--tool=callgrind", "--separate-threads=yes", "--collect-atstart=no", "--compress-strings=no", "--compress-pos=no",
              f"--callgrind-out-file={folder}/out", options.program],
             capture_output=True, text=True, check=False, timeout=300)
         if run.returncode != 0:

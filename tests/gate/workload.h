@@ -2,10 +2,13 @@
 // that the kernel was specialised for by alignment and three scalars.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string_view>
+#include <thread>
 
 #include "slipway/slipway.h"
+#include "slipway/testing.h"
 
 namespace gate {
 
@@ -37,11 +40,22 @@ struct Workload {
     plan = slipway::LaunchPlan::create(kernel, options);
     typed = plan.typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
                        std::int32_t, float, std::int32_t>();
+    options.shape.reset();
+    typed_grid = slipway::LaunchPlan::create(kernel, options)
+                     .typed_grid<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
+                                 std::int32_t, float, std::int32_t>();
   }
 
-  void launch_typed() const { typed(stream, a, b, c, 1, 0.5F, 3); }
-  void launch_planned() const { plan.launch(stream, a, b, c, 1, 0.5F, 3); }
-  void launch_general() const { stream.launch(kernel, slipway::LaunchShape{}, a, b, c, 1, 0.5F, 3); }
+  // Holds the stream, and returns when its worker has found that out and sleeps.
+  void hold(slipway::testing::Hold& by) const {
+    by.hold(stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+
+  void launch_typed() const { typed(stream, a, b, c, one, factor, width); }
+  void launch_grid() const { typed_grid(stream, slipway::Extent{}, a, b, c, one, factor, width); }
+  void launch_planned() const { plan.launch(stream, a, b, c, one, factor, width); }
+  void launch_general() const { stream.launch(kernel, slipway::LaunchShape{}, a, b, c, one, factor, width); }
 
   slipway::Device device;
   slipway::Stream stream;
@@ -50,8 +64,12 @@ struct Workload {
   slipway::Memory memory;
   slipway::Tensor<const float> a, b;
   slipway::Tensor<float> c;
+  std::int32_t one = 1, width = 3;  // members, so that a call loads them as a program would
+  float factor = 0.5F;
   slipway::LaunchPlan plan;
   Typed typed;
+  slipway::TypedGridLaunch<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
+                           std::int32_t, float, std::int32_t> typed_grid;
 };
 
 }  // namespace gate

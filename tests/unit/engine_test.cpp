@@ -266,14 +266,17 @@ class EngineOf : public ::testing::TestWithParam<Workers> {
   std::unique_ptr<Engine> engine_;
 };
 
-INSTANTIATE_TEST_SUITE_P(, EngineOf,
-                         ::testing::Values(Workers{0, 0}, Workers{1, 0}, Workers{1, 50'000}, Workers{2, 0},
-                                         Workers{2, 50'000}, Workers{3, 1'000}),
-                         [](const auto& of) {
-                           return of.param.workers == 0 ? std::string("inline")
-                                                          : "workers" + std::to_string(of.param.workers) + "_spin" +
-                                                                std::to_string(of.param.spin_ns);
-                         });
+std::string name_of_case(const ::testing::TestParamInfo<Workers>& of) {
+  if (of.param.workers == 0) return "inline";
+  return "workers" + std::to_string(of.param.workers) + "_spin" + std::to_string(of.param.spin_ns);
+}
+
+constexpr Workers kThreaded[] = {{1, 0}, {1, 50'000}, {2, 0}, {2, 50'000}, {3, 1'000}};
+INSTANTIATE_TEST_SUITE_P(Inline, EngineOf, ::testing::Values(Workers{0, 0}), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Threaded, EngineOf, ::testing::ValuesIn(kThreaded), name_of_case);
+
+class EngineWithWorkers : public EngineOf {};
+INSTANTIATE_TEST_SUITE_P(, EngineWithWorkers, ::testing::ValuesIn(kThreaded), name_of_case);
 
 TEST_P(EngineOf, RunsManyLanesEachInItsOrder) {
   constexpr int kLanes = 40;  // more than there are polled slots
@@ -476,8 +479,7 @@ TEST_P(EngineOf, AHostFunctionThatThrowsFailsItsLane) {
   EXPECT_NE(cause.details().sentence.find("it broke"), std::string::npos);
 }
 
-TEST_P(EngineOf, ASlowHostFunctionHoldsUpItsOwnLaneOnly) {
-  if (GetParam().workers == 0) GTEST_SKIP() << "in-line host functions run on the caller";
+TEST_P(EngineWithWorkers, ASlowHostFunctionHoldsUpItsOwnLaneOnly) {
   TestLane slow = lane(), other = lane();
   std::atomic<bool> go{false};
   slow.host([&] {

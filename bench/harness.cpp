@@ -1,0 +1,112 @@
+#include "harness.h"
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace bench {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Partner::Partner() : thread_([this] { main(); }) {}
+
+Partner::~Partner() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Partner::start(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    work_ = std::move(work);
+  }
+  changed_.notify_all();
+  while (!running_.load(std::memory_order_acquire)) std::this_thread::yield();
+}
+
+void Partner::join() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !work_; });
+}
+
+void Partner::main() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_ || work_; });
+    if (stop_) return;
+    lock.unlock();
+    running_.store(true, std::memory_order_release);
+    work_();
+    lock.lock();
+    running_.store(false, std::memory_order_relaxed);
+    work_ = nullptr;
+    changed_.notify_all();
+  }
+}
+
+double ping_pong_ns(Partner& partner) {
+  constexpr std::uint32_t kRounds = 2000;
+  alignas(64) static std::atomic<std::uint32_t> turn;
+  turn.store(0);
+  const auto play = [](std::uint32_t mine) {
+    for (std::uint32_t i = mine; i < 2 * kRounds; i += 2) {
+      while (turn.load(std::memory_order_acquire) != i) relax();
+      turn.store(i + 1, std::memory_order_release);
+    }
+  };
+  std::vector<double> samples;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    turn.store(0);
+    partner.start([&] { play(1); });
+    const std::int64_t start = now_ns();
+    play(0);
+    while (turn.load(std::memory_order_acquire) != 2 * kRounds) relax();
+    samples.push_back(static_cast<double>(now_ns() - start) / (2.0 * kRounds));
+    partner.join();
+  }
+  return median(std::move(samples));
+}
+
+void Rows::run(int rounds, Partner& partner) {
+  for (int round = 0; round < rounds; ++round) {
+    ping_pong_.push_back(ping_pong_ns(partner));
+    for (Row& row : rows_) {
+      // Workers of the row before spin for up to a millisecond after their last record.
+      std::this_thread::sleep_for(std::chrono::microseconds(1500));
+      row.turn();
+      for (int batch = 0; batch < kBatches; ++batch) {
+        const Sample sample = row.turn();
+        row.host.push_back(sample.host_ns);
+        if (sample.end_ns > 0) row.end.push_back(sample.end_ns);
+      }
+    }
+  }
+}
+
+void Rows::keep(const std::string& text) {
+  std::erase_if(rows_, [&](const Row& row) { return (row.group + ": " + row.name).find(text) == std::string::npos; });
+}
+
+const Row* Rows::find(const std::string& group, const std::string& name) const {
+  for (const Row& row : rows_) {
+    if (row.group == group && row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+std::int64_t process_cpu_ns() noexcept {
+  timespec t{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+}  // namespace bench
