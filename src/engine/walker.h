@@ -205,7 +205,7 @@ class Walker {
       if (blocks_on(program.gate(gate), step)) return false;
     }
     if (lane_.gate_wait_since != 0) {
-      log_gate(program, group, step);
+      if (log_) log_gate(program, group, step);
       lane_.gate_wait_since = 0;
     }
     cause = program.cancellation_of(step);
