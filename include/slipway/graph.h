@@ -91,7 +91,7 @@ class SLIPWAY_API OperationCall {
 
 // A host function that turns values into grids and arguments, run once per step for all launches that use its
 // outputs. It refuses values by throwing: the step then stays open, to be published again or cancelled. It is run
-// on whatever thread publishes; it may be slow, since the replay runs meanwhile.
+// on whatever thread publishes; it may be slow, since the replay runs meanwhile. It may not call Slipway.
 using OperationFunction = std::function<void(OperationCall& call)>;
 
 class SLIPWAY_API Operation {

@@ -28,15 +28,15 @@ struct PlanImpl;
 struct PlanOptions {
   // Static shape: checked now, never again. Without it every launch brings its grid, and `block`,
   // `shared_bytes` and `spread` below still hold.
-  std::optional<LaunchShape> shape;
+  std::optional<LaunchShape> shape{};
   Extent block{0, 0, 0};
   std::int64_t shared_bytes = 0;
   bool spread = false;
   // Arguments that never change, by position. Tensors are refused: their address is not constant.
-  std::vector<std::pair<std::size_t, Argument>> fixed;
+  std::vector<std::pair<std::size_t, Argument>> fixed{};
   // Launched, through the general path, when an argument is not what `kernel` was specialised for. Without
   // it such a call is refused.
-  std::optional<Kernel> fallback;
+  std::optional<Kernel> fallback{};
 };
 
 template <class... Args>

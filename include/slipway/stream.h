@@ -38,12 +38,12 @@ struct Extent {
   std::int64_t z = 1;
 };
 
-// How a kernel is launched. A zero in any dimension of grid or block: nothing runs, and the launch succeeds.
 struct GridParameter {  // a grid that an operation of a graph computes for each step (graph.h)
   std::uint32_t number = ~std::uint32_t{0};
   std::uint32_t capture = 0;
 };
 
+// How a kernel is launched. A zero in any dimension of grid or block: nothing runs, and the launch succeeds.
 struct LaunchShape {
   Extent grid{};                  // number of blocks
   Extent block{0, 0, 0};          // work items in a block; all zero means the kernel's own (1 on cpu)
@@ -82,7 +82,7 @@ class SLIPWAY_API Event {
 struct StreamOptions {
   int priority = 0;                     // lower runs first, as everywhere; -1, 0 or 1
   std::uint32_t ring_bytes = 256 << 10;  // room for records that are submitted and not yet run; 16 KiB to 1 GiB
-  std::string name;                     // shown in errors and traces
+  std::string name{};                   // shown in errors and traces
 };
 
 class SLIPWAY_API Stream {

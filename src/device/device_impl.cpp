@@ -126,7 +126,7 @@ void DeviceImpl::synchronize(std::int64_t deadline_ns) {
   for (const auto& stream : alive) stream->refuse_captured("a synchronize of its device");
   owed_.check(nullptr, "a synchronize of the device").throw_if_error();
   std::vector<std::uint64_t> marks;
-  for (const auto& stream : alive) marks.push_back(stream->internal_mark());
+  for (const auto& stream : alive) marks.push_back(stream->internal_mark(deadline_ns));
   Status first;
   for (std::size_t i = 0; i < alive.size(); ++i) {
     Status status = alive[i]->driver_stream().wait(marks[i], deadline_ns);
@@ -168,8 +168,8 @@ void DeviceImpl::reset() {
   generation_.fetch_add(1, std::memory_order_acq_rel);
   for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowClosed);
   drain(deadline(-1));
-  environment_->lost.store(false, std::memory_order_release);
   driver_->reset().throw_if_error();
+  environment_->lost.store(false, std::memory_order_release);
   retired_.collect();
 }
 

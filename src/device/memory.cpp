@@ -13,7 +13,7 @@ MemoryImpl::~MemoryImpl() {
   device->addresses().remove(static_cast<std::uint64_t>(address));
   DeviceImpl* owner = device.get();  // outlives its retire list
   if (adopted) {
-    owner->driver().forget_memory(address);
+    owner->retired().retire([owner, at = address] { owner->driver().forget_memory(at); });
     return;
   }
   owner->retired().retire([owner, at = address, size = bytes] {

@@ -105,19 +105,20 @@ void StreamImpl::check_open() {
 }
 
 std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record, std::uint32_t bytes,
-                                 const std::string& name, bool quiet) {
+                                 const std::string& name, std::int64_t deadline_ns) {
+  const bool quiet = deadline_ns != 0;
   if (!quiet) refusal().throw_if_error();
   Status why;
-  std::byte* place = sink_->try_reserve(bytes);
-  if (!place && !quiet) {
+  if (!sink_->has_room(bytes) && sink_->must_wait(bytes)) {
     device_->counters().note(Reason::kRingFull);
-    device_->owed().check(this, "a submission to a full ring").throw_if_error();
+    if (deadline_ns == 0) device_->owed().check(this, "a submission to a full ring").throw_if_error();
   }
-  if (!place) place = sink_->reserve(bytes, why);
+  std::byte* place = sink_->reserve(bytes, why, deadline_ns);
   if (!place) why.throw_if_error();
   std::memcpy(place, record, bytes);
   const std::uint64_t sequence = sink_->submitted() + 1;
   if ((sink_->slow_flags() & kSlowTimeline) != 0) {
+    device_->counters().note(Reason::kTimeline);
     if (TimelineLog* log = device_->environment().timeline.load(std::memory_order_acquire)) {
       log->submitted(sink_, name_, sequence, sequence - base_, name, now_ns());
     }
@@ -128,18 +129,18 @@ std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record
   return sequence;
 }
 
-void StreamImpl::settle(bool quiet) {
-  if (quiet || (sink_->slow_flags() & kSlowBlocking) == 0) return;
+void StreamImpl::settle() {
+  if ((sink_->slow_flags() & kSlowBlocking) == 0) return;
   device_->counters().note(Reason::kBlockingMode);
   synchronize(device_->deadline(-1));
 }
 
-std::uint64_t StreamImpl::internal_mark() {
+std::uint64_t StreamImpl::internal_mark(std::int64_t deadline_ns) {
   EventRecord record{};
   record.header = {sizeof(EventRecord), RecordKind::kEventMark, 0, 0};
   static_assert(sizeof(EventRecord) % kRecordAlignment == 0);
   Submission submission(*this);
-  return append(submission, reinterpret_cast<const std::byte*>(&record), sizeof record, "mark", true);
+  return append(submission, reinterpret_cast<const std::byte*>(&record), sizeof record, "mark", deadline_ns);
 }
 
 Status StreamImpl::take_failure() {
@@ -151,7 +152,7 @@ void StreamImpl::synchronize(std::int64_t deadline_ns) {
   device_->check_usable("synchronize", generation_);
   refuse_captured("synchronize");
   device_->owed().check(this, "synchronize").throw_if_error();
-  driver_->wait(internal_mark(), deadline_ns).throw_if_error();
+  driver_->wait(internal_mark(deadline_ns), deadline_ns).throw_if_error();
   device_->retired().collect();
   take_failure().throw_if_error();
 }
@@ -160,7 +161,8 @@ void StreamImpl::recover() {
   device_->check_usable("recover", generation_);
   refuse_captured("recover");
   if ((sink_->slow_flags() & kSlowFailed) == 0) return;
-  driver_->wait(internal_mark(), device_->deadline(-1)).throw_if_error();
+  const std::int64_t deadline_ns = device_->deadline(-1);
+  driver_->wait(internal_mark(deadline_ns), deadline_ns).throw_if_error();
   driver_->recover();
   failure_told_.store(false, std::memory_order_release);
 }

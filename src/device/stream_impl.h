@@ -76,10 +76,10 @@ class StreamImpl {
         return 0;
       }
       count(counters_);
-      sequence = append(submission, record, bytes, name, false);
+      sequence = append(submission, record, bytes, name, 0);
       taken();
     }
-    settle(false);
+    settle();
     return sequence;
   }
 
@@ -90,7 +90,8 @@ class StreamImpl {
   void refuse_captured(const char* what);
 
   // A mark that belongs to no event, also on a failed stream: something to wait for. Its number in the sink.
-  std::uint64_t internal_mark();
+  // Waits for room until `deadline_ns` (now_ns() time, not 0).
+  std::uint64_t internal_mark(std::int64_t deadline_ns);
 
   // The failure that nobody was told of yet; then it counts as told.
   Status take_failure();
@@ -117,12 +118,12 @@ class StreamImpl {
     bool biased_ = false;
     std::unique_lock<std::mutex> lock_;
   };
-  // Writes the record, gives up the right to submit and kicks. `quiet` also submits on a failed stream and does
-  // not wait: internal marks.
+  // Writes the record, gives up the right to submit and kicks. Internal marks give a
+  // deadline: they are submitted on a failed stream too.
   std::uint64_t append(Submission& submission, const std::byte* record, std::uint32_t bytes, const std::string& name,
-                       bool quiet);
+                       std::int64_t deadline_ns);
   // What follows a submission once the right to submit is given up: in blocking mode, waiting for it.
-  void settle(bool quiet);
+  void settle();
   Status refusal();
 
   // What the fast path reads, together.

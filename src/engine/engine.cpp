@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/thread_id.h"
@@ -12,9 +14,20 @@
 namespace slipway::internal {
 namespace {
 
-// In-line engines: is this thread already executing lanes? Then whatever becomes ready is left to the
+// In-line engines: the one whose lanes this thread is executing. Then whatever becomes ready is left to the
 // outermost call, so that chains of lanes do not become chains of calls.
-thread_local bool t_draining = false;
+thread_local const Engine* t_draining = nullptr;
+
+class DrainScope {
+ public:
+  explicit DrainScope(const Engine* engine) noexcept : saved_(std::exchange(t_draining, engine)) {}
+  ~DrainScope() { t_draining = saved_; }
+  DrainScope(const DrainScope&) = delete;
+  DrainScope& operator=(const DrainScope&) = delete;
+
+ private:
+  const Engine* saved_;
+};
 
 std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_t>(lane.priority() + 1); }
 
@@ -65,14 +78,15 @@ void Engine::kick(Lane& lane) {
   ConsumerState expected = ConsumerState::kDetached;
   if (is_inline()) {
     if (!lane.state().compare_exchange_strong(expected, ConsumerState::kRunning, std::memory_order_seq_cst)) return;
-    if (t_draining) {
+    if (t_draining == this) {
       lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
       push_ready(lane);
       return;
     }
-    t_draining = true;
-    run_inline(lane);
-    t_draining = false;
+    {
+      const DrainScope scope(this);
+      run_inline(lane);
+    }
     if (ready_count_.load(std::memory_order_seq_cst) != 0) drain_inline();
     return;
   }
@@ -181,10 +195,9 @@ void Engine::run_inline(Lane& lane) {
 }
 
 void Engine::drain_inline() {
-  if (t_draining) return;  // the outermost call goes on
-  t_draining = true;
+  if (t_draining == this) return;  // the outermost call goes on
+  const DrainScope scope(this);
   while (Lane* lane = take_ready()) run_inline(*lane);
-  t_draining = false;
 }
 
 void Engine::wake_one_locked() {
@@ -197,12 +210,12 @@ void Engine::wake_one_locked() {
   worker.parker.unpark();
 }
 
-void Engine::leave_spin() {
+void Engine::leave_spin(std::uint32_t own) {
   if (spinners_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
   if (parked_count_.load(std::memory_order_relaxed) == 0) return;
   const bool others = ready_count_.load(std::memory_order_seq_cst) != 0 ||
                       job_posted_.load(std::memory_order_seq_cst) ||
-                      polled_count_.load(std::memory_order_relaxed) > 1;
+                      polled_count_.load(std::memory_order_relaxed) > own;
   if (!others) return;
   const std::lock_guard lock(mutex_);
   if (spinners_.load(std::memory_order_seq_cst) == 0) wake_one_locked();
@@ -249,7 +262,7 @@ void Engine::worker_main(unsigned index) {
     Lane* lane = take_ready();
     if (!lane) lane = claim_polled();
     if (lane) {
-      leave_spin();
+      leave_spin(lane->polled_slot >= 0 ? 1 : 0);  // its slot is ours to read: the lane is
       run(*lane);
       spinners_.fetch_add(1, std::memory_order_seq_cst);
       idle_since = 0;
@@ -299,7 +312,7 @@ bool Engine::help() {
     if (!job || job->next.load(std::memory_order_relaxed) >= job->total) return false;
     job->helpers.fetch_add(1, std::memory_order_relaxed);
   }
-  leave_spin();
+  leave_spin(0);
   work_on(*job);
   job->helpers.fetch_sub(1, std::memory_order_release);  // after it the job may be gone
   spinners_.fetch_add(1, std::memory_order_seq_cst);
@@ -349,6 +362,13 @@ bool Engine::shut_down(std::int64_t deadline_ns) {
     else {
       worker->thread.detach();
       all = false;
+    }
+  }
+  // In-line: a thread that is inside a submission finishes it first.
+  for (auto& lane : lanes_) {
+    while (is_inline() && lane->state().load(std::memory_order_acquire) == ConsumerState::kRunning) {
+      if (now_ns() > deadline_ns) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
   return host_thread_.stop(deadline_ns) && all;

@@ -130,7 +130,8 @@ class Engine {
   bool detach(Lane& lane);           // false: it has work again and is still ours
   void push_ready(Lane& lane);       // state is kReady
   void poll_or_detach(Lane& lane);
-  void leave_spin();
+  // `own`: how many of the polled lanes are what it stops for.
+  void leave_spin(std::uint32_t own);
   bool park(unsigned index);         // false: there is something to do
   void wake_one_locked();
   bool help();

@@ -64,6 +64,7 @@ DefinitionImpl::~DefinitionImpl() {
 void evaluate(const DefinitionImpl& definition, const OperationDefinition& operation, std::byte* block) {
   OperationCall::Impl impl{definition, operation, block};
   OperationCall call(impl);
+  const CallbackScope scope;  // what it could wait for may wait for this very call
   operation.function(call);
 }
 

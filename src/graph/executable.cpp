@@ -81,10 +81,12 @@ void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint
   record.header = {sizeof record, RecordKind::kReplay, 0, 0};
   record.program = program_.get();
   record.step = step;
+  bool taken = false;
   try {
-    stream->submit(reinterpret_cast<const std::byte*>(&record), sizeof record, definition_->name, [](StreamCounters&) {});
-  } catch (const Error& error) {
-    if (!error.submitted()) {
+    stream->submit_owning([&] { taken = true; }, reinterpret_cast<const std::byte*>(&record), sizeof record,
+                          definition_->name, [](StreamCounters&) {});
+  } catch (...) {
+    if (!taken) {
       // It never came into the stream: its number counts as run.
       std::vector<Lane*> freed;
       program_->abandon(step, freed);
@@ -132,7 +134,12 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   }
   counts_.replay_first.fetch_add(1, std::memory_order_relaxed);
   if (!options_.updater) {
-    publish(step, values);
+    try {
+      publish(step, values);
+    } catch (...) {
+      leave_open(*stream, step);
+      throw;
+    }
     return {step};
   }
   const std::lock_guard lock(mutex_);
@@ -140,6 +147,19 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   start_helper();
   changed_.notify_one();
   return {step};
+}
+
+void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
+  definition_->device->owed().add({this, step, &stream, thread_id(), &definition_->name, &definition_->groups.front().name});
+}
+
+void ExecutableCore::leave_open(StreamImpl& stream, std::uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  const bool open = std::any_of(open_.begin(), open_.end(), [&](const OpenStep& o) { return o.step == step; });
+  if (!open) return;
+  owe(stream, step);
+  start_helper();  // the watchdog
+  if (helper_rests_) changed_.notify_one();
 }
 
 Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publisher publisher) {
@@ -154,10 +174,7 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
   {
     const std::lock_guard lock(launch_mutex_);
     step = begin(*stream, true);
-    if (publisher == Publisher::kThisThread) {
-      definition_->device->owed().add({this, step, stream.get(), thread_id(), &definition_->name,
-                                       &definition_->groups.front().name});
-    }
+    if (publisher == Publisher::kThisThread) owe(*stream, step);
     submit(stream, step);
   }
   counts_.replay_first.fetch_add(1, std::memory_order_relaxed);
@@ -267,6 +284,20 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   }
 }
 
+Status ExecutableCore::refused(const OpenStep& open, const std::string& why) const {
+  ErrorDetails details;
+  details.code = ErrorCode::kInvalidArgument;
+  details.name = definition_->name;
+  details.sequence = open.step;
+  details.submitted = true;
+  const bool in_operation = open.gates_open > 0;
+  details.sentence = (in_operation ? "operation '" + definition_->operations[open.gates_open - 1].name + "' of graph '"
+                                   : "publishing graph '") +
+                     definition_->name + "' refused the values of step " + std::to_string(open.step) + ": " + why +
+                     "; the step stays open, publish it again or cancel it";
+  return Status(std::move(details));
+}
+
 void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& values) {
   OpenStep taken = take_open(step);
   try {
@@ -280,15 +311,10 @@ void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& v
     Status(std::move(details)).throw_if_error();
   } catch (const std::exception& error) {
     put_back(taken);
-    ErrorDetails details;
-    details.code = ErrorCode::kInvalidArgument;
-    details.name = definition_->name;
-    details.sequence = step;
-    details.submitted = true;
-    details.sentence = "operation '" + definition_->operations[taken.gates_open - 1].name + "' of graph '" +
-                       definition_->name + "' refused the values of step " + std::to_string(step) + ": " + error.what() +
-                       "; the step stays open, publish it again or cancel it";
-    Status(std::move(details)).throw_if_error();
+    refused(taken, error.what()).throw_if_error();
+  } catch (...) {
+    put_back(taken);
+    refused(taken, "an exception that is not a std::exception").throw_if_error();
   }
   close_open(step);
   program_->cancellation_of(step).throw_if_error();

@@ -57,7 +57,12 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void check_usable(StreamImpl& stream);
   std::uint64_t begin(StreamImpl& stream, bool opens);
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
+  // The calling thread owes the step's values from here on.
+  void owe(StreamImpl& stream, std::uint64_t step);
+  // A launch whose values were refused: its step waits to be published again or cancelled, watched over.
+  void leave_open(StreamImpl& stream, std::uint64_t step);
   void publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);
+  Status refused(const OpenStep& open, const std::string& why) const;
   OpenStep take_open(std::uint64_t step);
   void put_back(const OpenStep& open);
   void close_open(std::uint64_t step);

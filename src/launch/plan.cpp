@@ -43,15 +43,16 @@ void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t argum
     const Parameter& p = code.signature[i];
     const std::uint32_t size = size_of(p, kNaturalAbi), align = alignment_of(p, kNaturalAbi);
     packed = (packed + align - 1) / align * align;
+    const bool follows = !plan.runtime_index.empty() && plan.runtime_index.back() + 1 == i;
     plan.runtime_signature.push_back(p);
     plan.runtime_index.push_back(i);
     plan.packed_offsets.push_back(packed);
     // The slot may be wider than the value (a 4-byte bool): the template's zeros fill the rest.
     const std::uint32_t to = arguments_offset + code.layout.slots[i].offset;
-    // Values that keep their distance on both sides are moved as one, padding included; never into a wider slot, whose
-    // rest would take what happens to be in the padding.
+    // Neighbours that keep their distance on both sides are moved as one, padding included; never over a fixed argument
+    // between them, nor into a wider slot, whose rest would take what happens to be in the padding.
     plan.has_wider_slots |= code.layout.slots[i].size != size;
-    if (!plan.runs.empty() && !plan.has_wider_slots && plan.runs.back().to - plan.runs.back().from == to - packed &&
+    if (follows && !plan.has_wider_slots && plan.runs.back().to - plan.runs.back().from == to - packed &&
         plan.runs.back().from + plan.runs.back().bytes + 8 > packed) {
       plan.runs.back().bytes = packed + size - plan.runs.back().from;
     } else {
@@ -104,7 +105,7 @@ std::shared_ptr<PlanImpl> build(const Kernel& kernel, const PlanOptions& options
   LaunchShape shape = options.shape.value_or(LaunchShape{{}, options.block, options.shared_bytes, options.spread});
   plan->shape = check_shape(info, code.name, shape);
   if (!plan->has_static_shape) plan->shape.flags |= kLaunchHasExtent;
-  k.device->driver().check_launch(code, plan->shape.extent).throw_if_error();
+  if (!plan->shape.empty) k.device->driver().check_launch(code, plan->shape.extent).throw_if_error();
 
   take_fixed(*plan, code, options);
   plan->has_extent = (plan->shape.flags & kLaunchHasExtent) != 0;

@@ -17,7 +17,7 @@ Ring::Ring(std::uint32_t capacity_bytes, const WaitRules& rules) : mask_(std::bi
   limit_ = cursor_ + mask_ + 1;
 }
 
-bool Ring::wait_for_room(std::uint64_t needed_consumed, Status& why) {
+bool Ring::wait_for_room(std::uint64_t needed_consumed, Status& why, std::int64_t deadline_ns) {
   const auto enough = [&] {
     known_consumed_ = consumed_.load(std::memory_order_acquire);
     return known_consumed_ >= needed_consumed;
@@ -25,9 +25,9 @@ bool Ring::wait_for_room(std::uint64_t needed_consumed, Status& why) {
   if (enough()) return true;
   const BlockingScope scope(rules_);
   const std::int64_t start = now_ns();
-  const std::int64_t deadline = start + rules_.default_limit_ns;
+  const std::int64_t deadline = deadline_ns != 0 ? deadline_ns : start + rules_.default_limit_ns;
   SpinTurn spin;
-  while (now_ns() - start < rules_.spin_ns) {
+  for (std::int64_t now = start; now - start < rules_.spin_ns && now < deadline; now = now_ns()) {
     if (enough()) return true;
     spin();
   }
@@ -41,7 +41,7 @@ bool Ring::wait_for_room(std::uint64_t needed_consumed, Status& why) {
     if (!in_time) {
       why = Status(ErrorCode::kTimeout,
                    "there was no room for another record within " +
-                       std::to_string(rules_.default_limit_ns / 1'000'000) + " ms: the stream's ring of " +
+                       std::to_string((deadline - start) / 1'000'000) + " ms: the stream's ring of " +
                        std::to_string(capacity_bytes()) +
                        " bytes is full of work that does not finish; nothing was submitted. Look for an event or "
                        "gate that nobody opens, or give the stream a larger ring_bytes");
@@ -50,7 +50,14 @@ bool Ring::wait_for_room(std::uint64_t needed_consumed, Status& why) {
   }
 }
 
-std::byte* Ring::reserve_slow(std::uint32_t bytes, Status& why) {
+std::uint64_t Ring::consumed_needed(std::uint32_t bytes) const noexcept {
+  const std::uint64_t capacity = std::uint64_t{mask_} + 1;
+  const std::uint64_t to_end = capacity - (position_ & mask_);
+  const std::uint64_t end = position_ + bytes + (to_end < bytes ? to_end : 0);  // with the pad at the buffer's end
+  return end - std::min(end, capacity);
+}
+
+std::byte* Ring::reserve_slow(std::uint32_t bytes, Status& why, std::int64_t deadline_ns) {
   const std::uint64_t capacity = std::uint64_t{mask_} + 1;
   if (bytes > capacity / 2) {
     why = Status(ErrorCode::kInvalidArgument, "a record of " + std::to_string(bytes) + " bytes does not fit a ring of " +
@@ -59,16 +66,12 @@ std::byte* Ring::reserve_slow(std::uint32_t bytes, Status& why) {
                                                   "stream a larger ring_bytes");
     return nullptr;
   }
-  const std::uint64_t to_end = capacity - (position_ & mask_);
-  if (to_end < bytes) {
+  if (!wait_for_room(consumed_needed(bytes), why, deadline_ns)) return nullptr;
+  if (const std::uint64_t to_end = capacity - (position_ & mask_); to_end < bytes) {
     // Fill the end with a pad and begin anew at the start of the buffer.
-    if (!wait_for_room(position_ + to_end + bytes - std::min(position_ + to_end + bytes, capacity), why)) return nullptr;
     auto* pad = reinterpret_cast<RecordHeader*>(buffer_.get() + (position_ & mask_));
     *pad = RecordHeader{static_cast<std::uint32_t>(to_end), RecordKind::kPad, 0, 0};
     position_ += to_end;  // becomes visible with the record behind it
-  } else {
-    const std::uint64_t end = position_ + bytes;
-    if (!wait_for_room(end - std::min(end, capacity), why)) return nullptr;
   }
   const std::uint64_t index = position_ & mask_;
   cursor_ = buffer_.get() + index;

@@ -23,6 +23,10 @@ class Ring : public Sink {
 
   std::uint32_t capacity_bytes() const noexcept { return mask_ + 1; }
 
+  bool must_wait(std::uint32_t bytes) override {
+    return !has_room(bytes) && consumed_.load(std::memory_order_acquire) < consumed_needed(bytes);
+  }
+
   // --- The consumer's side ---
   // The record at `position`, which must be below published().
   const RecordHeader& at(std::uint64_t position) const noexcept {
@@ -38,8 +42,10 @@ class Ring : public Sink {
   }
 
  protected:
-  std::byte* reserve_slow(std::uint32_t bytes, Status& why) override;
-  bool wait_for_room(std::uint64_t needed_consumed, Status& why);
+  std::byte* reserve_slow(std::uint32_t bytes, Status& why, std::int64_t deadline_ns) override;
+  bool wait_for_room(std::uint64_t needed_consumed, Status& why, std::int64_t deadline_ns);
+  // The position that the consumer must have reached for a record of `bytes` to find room.
+  std::uint64_t consumed_needed(std::uint32_t bytes) const noexcept;
 
   struct Free {
     void operator()(std::byte* p) const noexcept;

@@ -43,11 +43,14 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
 
   // Room for one record of `bytes` (a multiple of kRecordAlignment), or null with `why` set. May wait for
-  // the consumer (a ring with no room).
-  std::byte* reserve(std::uint32_t bytes, Status& why) {
+  // the consumer (a ring with no room), until `deadline_ns`; 0 means the device's limit.
+  std::byte* reserve(std::uint32_t bytes, Status& why, std::int64_t deadline_ns = 0) {
     std::byte* place = try_reserve(bytes);
-    return place ? place : reserve_slow(bytes, why);
+    return place ? place : reserve_slow(bytes, why, deadline_ns);
   }
+
+  // Would reserve() wait? By the submitter.
+  virtual bool must_wait(std::uint32_t) { return false; }
 
   // The same without waiting or looking further: null when there is no room at hand.
   std::byte* try_reserve(std::uint32_t bytes) noexcept { return has_room(bytes) ? cursor_ : nullptr; }
@@ -72,7 +75,7 @@ class Sink {
   std::uint64_t submitted() const noexcept { return submitted_.load(std::memory_order_relaxed); }
 
  protected:
-  virtual std::byte* reserve_slow(std::uint32_t bytes, Status& why) = 0;
+  virtual std::byte* reserve_slow(std::uint32_t bytes, Status& why, std::int64_t deadline_ns) = 0;
 
   // The submitter's own.
   std::byte* cursor_ = nullptr;

@@ -26,7 +26,7 @@ Tape::Tape(std::uint32_t first_bytes) {
   limit_ = cursor_ + capacity_;
 }
 
-std::byte* Tape::reserve_slow(std::uint32_t bytes, Status&) {
+std::byte* Tape::reserve_slow(std::uint32_t bytes, Status&, std::int64_t) {
   const std::size_t wanted = (std::max<std::size_t>(capacity_ * 2, position_ + bytes) + 63) / 64 * 64;
   std::byte* grown = allocate_lines(wanted);
   std::memcpy(grown, buffer_.get(), position_);

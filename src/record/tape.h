@@ -29,7 +29,7 @@ class Tape final : public Sink {
   }
 
  private:
-  std::byte* reserve_slow(std::uint32_t bytes, Status& why) override;
+  std::byte* reserve_slow(std::uint32_t bytes, Status& why, std::int64_t deadline_ns) override;
 
   struct Free {
     void operator()(std::byte* p) const noexcept;

@@ -245,7 +245,7 @@ Result<std::unique_ptr<Driver>> open_opencl(const Uri& uri, DriverEnvironment& e
 
   environment.wait_rules.spin_ns = spin_us.value() * 1000;
   environment.wait_rules.default_limit_ns = limit_ms.value() * 1'000'000;
-  environment.blocking = blocking.value();
+  environment.blocking = environment.blocking || blocking.value();
   return std::unique_ptr<Driver>(
       std::make_unique<OpenClDriver>(environment, std::move(context.value()), info_of(uri, limits, mode.value())));
 }
