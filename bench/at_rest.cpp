@@ -35,6 +35,7 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value)
 void measure_at_rest(Report& report, int wake_ups) {
   std::atomic<std::uint32_t> word{0};
   std::atomic<bool> stop{false};
+  Sides::put_this_thread(Sides::kWorker);  // for the threads that are started here
   std::thread sleeper([&] {
     while (!stop.load()) {
       while (word.load(std::memory_order_acquire) == 0) futex(word, FUTEX_WAIT_PRIVATE, 0);
@@ -49,6 +50,7 @@ void measure_at_rest(Report& report, int wake_ups) {
 
   // 50 us: parked long before the next wake-up.
   const slipway::Device device = slipway::Device::open("cpu:spin_us=50");
+  Sides::put_this_thread(Sides::kSubmitter);
   const slipway::Stream stream = device.create_stream();
   const slipway::Module module = device.load_table({slipway::kernel<&note_time>("note_time")});
   slipway::PlanOptions options;
@@ -82,8 +84,10 @@ void measure_at_rest(Report& report, int wake_ups) {
   std::this_thread::sleep_for(std::chrono::seconds(1));
   const double percent = 100.0 * static_cast<double>(process_cpu_ns() - cpu) / static_cast<double>(now_ns() - start);
 
-  std::printf("\nat rest\n  wake-up, raw futex      %8.1f us\n  wake-up, parked device  %8.1f us\n"
-              "  processor time, idle    %8.3f %%\n", raw_us, our_us, percent);
+  std::printf(
+      "\nat rest\n  wake-up, raw futex      %8.1f us\n  wake-up, parked device  %8.1f us\n"
+      "  processor time, idle    %8.3f %%\n",
+      raw_us, our_us, percent);
   report.figures.push_back({"at rest", "wake-up, raw futex", "us", raw_us});
   report.figures.push_back({"at rest", "wake-up, parked device", "us", our_us});
   report.figures.push_back({"at rest", "processor time when idle", "%", percent});

@@ -99,7 +99,8 @@ class CaseOf<std::index_sequence<T...>, std::index_sequence<S...>> final : publi
 template <std::size_t kArguments>
 std::unique_ptr<Case> make_case() {
   constexpr std::size_t kTensors = std::min<std::size_t>(kArguments, 3);
-  return std::make_unique<CaseOf<std::make_index_sequence<kTensors>, std::make_index_sequence<kArguments - kTensors>>>();
+  return std::make_unique<
+      CaseOf<std::make_index_sequence<kTensors>, std::make_index_sequence<kArguments - kTensors>>>();
 }
 
 }  // namespace bench

@@ -1,7 +1,9 @@
-// Goal 7 as far as plans go: one decode step of 32 layers, 420 launches of kernels with 4 to 19 arguments, onto a device
-// that is busy T us per kernel. Whatever a step takes beyond 420 T is time in which the device had nothing to do.
+// Goal 7 as far as plans go: one decode step of 32 layers, 420 launches of kernels with 4 to 19 arguments, onto a
+// device that is busy T us per kernel. Whatever a step takes beyond 420 T is time in which the device had nothing to
+// do.
 #include <array>
 #include <cstdio>
+#include <limits>
 #include <map>
 
 #include "cases.h"
@@ -11,8 +13,8 @@
 namespace bench {
 namespace {
 
-// Arguments of the kernels of one layer: norm, q, k and v, rope, cache, attention, output, sum, norm, gate and up, down,
-// sum; and behind the last layer: norm, output, sampling, bookkeeping.
+// Arguments of the kernels of one layer: norm, q, k and v, rope, cache, attention, output, sum, norm, gate and up,
+// down, sum; and behind the last layer: norm, output, sampling, bookkeeping.
 constexpr std::array<int, 13> kLayer{5, 6, 6, 6, 9, 12, 19, 6, 4, 5, 15, 6, 4};
 constexpr std::array<int, 4> kTail{5, 6, 12, 4};
 constexpr int kLayers = 32;
@@ -108,12 +110,15 @@ void measure_device_idle_time(Report& report, int steps) {
   constexpr std::array<int, 5> kBusy_us{0, 2, 5, 10, 20};
   const std::array<const char*, 6> names{"device alone",    "generic command object", "general path",
                                          "planned untyped", "planned typed",          "OpenCL by hand"};
+  constexpr std::size_t kTyped = 4;
   std::vector<std::array<double, 5>> idle_ms(names.size());
   std::puts("\nidle time of the device in a decode step of 420 launches, ms (busy T us per kernel; medians)");
   for (std::size_t t = 0; t < kBusy_us.size(); ++t) {
     const double busy_ns = 1000.0 * kBusy_us[t] * static_cast<double>(kLaunches);
+    Sides::put_this_thread(Sides::kWorker);  // for the threads that these start
     TimedDevice device(kBusy_us[t]);
     GenericCommands generic(kBusy_us[t]);
+    Sides::put_this_thread(Sides::kSubmitter);
     std::array<std::vector<double>, 5> samples;
     for (int step = -1; step < steps; ++step) {
       for (std::size_t side = 0; side < samples.size(); ++side) {
@@ -138,23 +143,29 @@ void measure_device_idle_time(Report& report, int steps) {
   std::printf("%-24s", "T");
   for (const int t : kBusy_us) std::printf("%10d", t);
   std::puts("   idle under 1 % of the step, beyond the device alone, from T =");
+  // A device that loses its processor to other programs is idle whoever feeds it: such a T is not judged.
+  const auto disturbed = [&](std::size_t t) { return kBusy_us[t] == 0 || idle_ms[0][t] > 0.05 * 0.42 * kBusy_us[t]; };
   for (std::size_t side = 0; side < names.size(); ++side) {
     if (side + 1 == names.size() && idle_ms[side][0] < -0.5) continue;  // no OpenCL device
     std::printf("%-24s", names[side]);
-    int reached = -1;
+    int reached = 0, judged = 0;
     for (std::size_t t = 0; t < kBusy_us.size(); ++t) {
       std::printf("%10.3f", idle_ms[side][t]);
+      report.figures.push_back({"device idle time, T = " + std::to_string(kBusy_us[t]) + " us", names[side],
+                                "ms per step", idle_ms[side][t]});
+      if (disturbed(t)) continue;
+      ++judged;
       const double step_ms = idle_ms[side][t] + 0.42 * kBusy_us[t];
-      if (reached < 0 && kBusy_us[t] > 0 && idle_ms[side][t] - idle_ms[0][t] < 0.01 * step_ms) reached = kBusy_us[t];
-      report.figures.push_back({"device idle time, T = " + std::to_string(kBusy_us[t]) + " us", names[side], "ms per step",
-                                idle_ms[side][t]});
+      if (reached == 0 && idle_ms[side][t] - idle_ms[0][t] < 0.01 * step_ms) reached = kBusy_us[t];
     }
     if (side == 0) std::puts("");
-    else if (reached < 0) std::puts("   not reached");
+    else if (judged == 0) std::puts("   not judged: the device alone was disturbed at every T");
+    else if (reached == 0) std::puts("   not reached");
     else std::printf("   %d us\n", reached);
-    if (side == 4) {
-      report.goals.push_back({"7", "T at which a typed plan leaves the device no idle time", static_cast<double>(reached < 0 ? 99 : reached),
-                              2, false, true, "us"});
+    if (side == kTyped) {
+      report.goals.push_back({"7", "T at which a typed plan leaves the device no idle time",
+                              reached == 0 ? std::numeric_limits<double>::infinity() : reached, 2, false, true, "us",
+                              disturbed(1)});
     }
   }
 }

@@ -1,16 +1,43 @@
 #include "harness.h"
 
+#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
 
 namespace bench {
+namespace {
 
-double median(std::vector<double> values) {
+cpu_set_t g_sets[3];  // by Sides::Side
+bool g_chosen = false;
+
+}  // namespace
+
+void Sides::choose() noexcept {
+  cpu_set_t& all = g_sets[kBoth];
+  if (::sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
+  int side = kSubmitter;
+  for (std::size_t p = 0; p < CPU_SETSIZE && side <= kWorker; ++p) {
+    if (!CPU_ISSET(p, &all)) continue;
+    CPU_ZERO(&g_sets[side]);
+    CPU_SET(p, &g_sets[side]);
+    ++side;
+  }
+  g_chosen = true;
+  put_this_thread(kSubmitter);
+}
+
+bool Sides::chosen() noexcept { return g_chosen; }
+
+void Sides::put_this_thread(Side side) noexcept {
+  if (g_chosen) ::sched_setaffinity(0, sizeof g_sets[side], &g_sets[side]);
+}
+
+double quantile(std::vector<double> values, double which) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  const auto rank = static_cast<std::ptrdiff_t>(which * static_cast<double>(values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), values.begin() + rank, values.end());
+  return values[static_cast<std::size_t>(rank)];
 }
 
 Partner::Partner() : thread_([this] { main(); }) {}
@@ -39,6 +66,7 @@ void Partner::join() {
 }
 
 void Partner::main() {
+  Sides::put_this_thread(Sides::kWorker);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stop_ || work_; });

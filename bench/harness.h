@@ -25,12 +25,34 @@ inline void relax() noexcept {
 #endif
 }
 
-double median(std::vector<double> values);
+double quantile(std::vector<double> values, double which);
+inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 // A benchmark that cannot show that its work was done ends the program.
 inline void prove(bool done, const std::string& what) {
   if (!done) throw std::runtime_error("the work was not done: " + what);
 }
+
+// Which processors the two sides of every comparison run on. Left alone, the scheduler of the machine used here put a
+// woken worker on its waker's processor while others were busy: then a batch was submitted first and run afterwards,
+// and 40 us of scheduling were counted as 40 ns a launch.
+class Sides {
+ public:
+  enum Side { kSubmitter, kWorker, kBoth };
+  // Picks two of the processors this process may use, and puts the calling thread on the first. One processor: no
+  // effect.
+  static void choose() noexcept;
+  static bool chosen() noexcept;
+  static void put_this_thread(Side side) noexcept;
+};
+// Threads that are started within it run on that side; what they are started by goes on as the submitter.
+class StartsOn {
+ public:
+  explicit StartsOn(Sides::Side side) noexcept { Sides::put_this_thread(side); }
+  ~StartsOn() { Sides::put_this_thread(Sides::kSubmitter); }
+  StartsOn(const StartsOn&) = delete;
+  StartsOn& operator=(const StartsOn&) = delete;
+};
 
 // A second thread that sleeps unless it is given something to do, so that it disturbs no other row.
 class Partner {
@@ -71,6 +93,8 @@ struct Row {
 
   double host_ns() const { return median(host); }
   double end_ns() const { return median(end); }
+  // The fastest tenth ends here: what a peer can do when nothing disturbs it.
+  double undisturbed_end_ns() const { return quantile(end, 0.1); }
 };
 
 class Rows {

@@ -37,7 +37,8 @@ struct Session {
       tensor = clCreateBuffer(context, CL_MEM_READ_WRITE, 256, nullptr, &status);
       check(status, "clCreateBuffer");
       const float zeros[64]{};
-      check(clEnqueueWriteBuffer(queue, tensor, CL_TRUE, 0, sizeof zeros, zeros, 0, nullptr, nullptr), "clEnqueueWriteBuffer");
+      check(clEnqueueWriteBuffer(queue, tensor, CL_TRUE, 0, sizeof zeros, zeros, 0, nullptr, nullptr),
+            "clEnqueueWriteBuffer");
     }
   }
   Session(const Session&) = delete;
@@ -51,7 +52,8 @@ struct Session {
   void finish() const { check(clFinish(queue), "clFinish"); }
   float first() const {
     float value = 0;
-    check(clEnqueueReadBuffer(queue, tensors[0], CL_TRUE, 0, sizeof value, &value, 0, nullptr, nullptr), "clEnqueueReadBuffer");
+    check(clEnqueueReadBuffer(queue, tensors[0], CL_TRUE, 0, sizeof value, &value, 0, nullptr, nullptr),
+          "clEnqueueReadBuffer");
     return value;
   }
 };
@@ -118,6 +120,7 @@ Sample turn(const Launcher& l) {
 
 std::vector<std::shared_ptr<const Session>> sessions() {
   ::setenv("POCL_DEVICES", "pthread basic", 0);  // both, unless the caller chose
+  const StartsOn side(Sides::kBoth);             // its own choice of threads and processors
   std::vector<std::shared_ptr<const Session>> found;
   cl_platform_id platforms[8];
   cl_uint count = 0;

@@ -19,6 +19,7 @@ struct Goal {
   bool at_least = false;  // the value must reach the limit, instead of staying under it
   bool timed = true;      // false: judged wherever the processors are
   std::string unit{};
+  bool disturbed = false;  // the machine was not quiet enough for this to mean anything
 
   bool met() const { return at_least ? value >= limit : value <= limit; }
 };

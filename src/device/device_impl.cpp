@@ -126,6 +126,7 @@ void DeviceImpl::synchronize(std::int64_t deadline_ns) {
   for (const auto& stream : alive) stream->refuse_captured("a synchronize of its device");
   owed_.check(nullptr, "a synchronize of the device").throw_if_error();
   std::vector<std::uint64_t> marks;
+  marks.reserve(alive.size());
   for (const auto& stream : alive) marks.push_back(stream->internal_mark(deadline_ns));
   Status first;
   for (std::size_t i = 0; i < alive.size(); ++i) {
@@ -135,7 +136,12 @@ void DeviceImpl::synchronize(std::int64_t deadline_ns) {
   for (const auto& stream : alive) {
     if (first.ok()) first = stream->take_failure();
   }
-  if (!drain(deadline_ns) && first.ok()) {
+  bool drained = false;
+  {
+    const BlockingScope scope(rules());
+    drained = drain(deadline_ns);
+  }
+  if (!drained && first.ok()) {
     first = Status(ErrorCode::kTimeout, "work of a stream without a handle had not passed when the wait's limit ran out; "
                                         "wait again with a longer limit");
   }
@@ -167,7 +173,10 @@ void DeviceImpl::reset() {
   check_usable("reset");
   generation_.fetch_add(1, std::memory_order_acq_rel);
   for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowClosed);
-  drain(deadline(-1));
+  {
+    const BlockingScope scope(rules());
+    drain(deadline(-1));
+  }
   driver_->reset().throw_if_error();
   environment_->lost.store(false, std::memory_order_release);
   retired_.collect();

@@ -29,9 +29,9 @@ class OwedUpdates {
     }
   };
 
-  void add(Owed owed) {
+  void add(const Owed& owed) {
     const std::lock_guard lock(mutex_);
-    owed_.push_back(std::move(owed));
+    owed_.push_back(owed);
     count_.store(owed_.size(), std::memory_order_release);
   }
   void remove(const void* graph, std::uint64_t step) {

@@ -13,7 +13,6 @@ namespace slipway {
 using internal::CopyDirection;
 using internal::CopyRecord;
 using internal::deref;
-using internal::DeviceImpl;
 using internal::RecordKind;
 using internal::StreamCounters;
 using internal::StreamImpl;

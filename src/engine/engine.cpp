@@ -29,7 +29,7 @@ class DrainScope {
   const Engine* saved_;
 };
 
-std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_t>(lane.priority() + 1); }
+std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_t>(lane.priority()) + 1; }
 
 }  // namespace
 

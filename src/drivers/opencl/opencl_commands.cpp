@@ -82,7 +82,7 @@ Status enqueue_launch(ClContext& context, cl_command_queue queue, const LaunchRe
   std::vector<ClMem> kept;  // buffer mode: what the arguments refer to, until the command has its own references
   cl_event made = nullptr;
   const std::lock_guard lock(kernel.mutex);
-  const Status set = set_arguments(context, kernel, arguments_of(launch), extent.shared_bytes, kept);
+  Status set = set_arguments(context, kernel, arguments_of(launch), extent.shared_bytes, kept);
   if (!set.ok()) return set;
   const cl_int code =
       context.cl.clEnqueueNDRangeKernel(queue, kernel.kernel, 3, nullptr, global, local, 0, nullptr, &made);

@@ -54,7 +54,7 @@ Status check_opencl_launch(const ClContext& context, const OpenClKernel& kernel,
 class OpenClModule final : public DriverModule {
  public:
   // Builds; the build log becomes part of the error.
-  static Result<std::unique_ptr<DriverModule>> build(std::shared_ptr<ClContext> context, std::string_view source,
+  static Result<std::unique_ptr<DriverModule>> build(const std::shared_ptr<ClContext>& context, std::string_view source,
                                                      std::string_view options);
   explicit OpenClModule(std::shared_ptr<ClProgram> program) noexcept : program_(std::move(program)) {}
 
