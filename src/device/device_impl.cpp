@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -107,12 +108,14 @@ Counters DeviceImpl::count() {
 bool DeviceImpl::drain(std::int64_t deadline_ns) {
   // Marks on the driver's streams themselves, since some have no handle any more.
   bool all = true;
+  std::optional<BlockingScope> scope;  // from the first wait on
   for (const auto& stream : retired_.streams()) {
     while (stream->completed() < stream->sink().submitted()) {
       if (now_ns() > deadline_ns) {
         all = false;
         break;
       }
+      if (!scope) scope.emplace(rules());
       // Bounded by the deadline. Marks cannot be submitted here (the handle's right to submit is not ours).
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
@@ -136,12 +139,7 @@ void DeviceImpl::synchronize(std::int64_t deadline_ns) {
   for (const auto& stream : alive) {
     if (first.ok()) first = stream->take_failure();
   }
-  bool drained = false;
-  {
-    const BlockingScope scope(rules());
-    drained = drain(deadline_ns);
-  }
-  if (!drained && first.ok()) {
+  if (!drain(deadline_ns) && first.ok()) {
     first = Status(ErrorCode::kTimeout, "work of a stream without a handle had not passed when the wait's limit ran out; "
                                         "wait again with a longer limit");
   }
@@ -173,24 +171,25 @@ void DeviceImpl::reset() {
   check_usable("reset");
   generation_.fetch_add(1, std::memory_order_acq_rel);
   for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowClosed);
-  {
-    const BlockingScope scope(rules());
-    drain(deadline(-1));
-  }
+  drain(deadline(-1));
   driver_->reset().throw_if_error();
   environment_->lost.store(false, std::memory_order_release);
   retired_.collect();
 }
 
 void DeviceImpl::close(std::int64_t deadline_ns) {
-  const std::lock_guard lock(close_mutex_);
+  std::unique_lock lock(close_mutex_, std::try_to_lock);
+  if (!lock) {
+    // Whoever closes it at the moment may have to take back what this caller holds.
+    const BlockingScope scope(rules());
+    lock.lock();
+  }
   if (closed_.exchange(true, std::memory_order_acq_rel)) return;
   for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowClosed);
-  bool drained = false;
+  // Work behind a hold or a gate that nobody opens never passes: it is discarded at the deadline.
+  const bool drained = drain(deadline_ns);
   {
     const BlockingScope scope(rules());
-    // Work behind a hold or a gate that nobody opens never passes: it is discarded at the deadline.
-    drained = drain(deadline_ns);
     constexpr std::int64_t kJoinLimit_ns = 2'000'000'000;
     const bool stopped = driver_->shut_down(std::max(deadline_ns, now_ns() + kJoinLimit_ns));
     if (!stopped) {
