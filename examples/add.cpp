@@ -33,7 +33,6 @@ int main() {
   std::vector<float> result(n);
   stream.copy_to_host(result.data(), memory.address(), memory.size_bytes());
   stream.synchronize();
-  std::printf("%g %g, %llu planned launches\n", static_cast<double>(result.front()),
-              static_cast<double>(result.back()),
+  std::printf("%g %g, %llu planned launches\n", static_cast<double>(result.front()), static_cast<double>(result.back()),
               static_cast<unsigned long long>(device.counters().planned_launches));
 }

@@ -113,13 +113,17 @@ void print_table(const std::vector<Row>& rows, const Row& direct, bool compares,
     fmt::print(to, "{:<10} {:>11.0f} {:>9.3f}x {:>15.2f} {:>15}  {}\n", row.mode, tokens_per_second(row),
                tokens_per_second(row) / tokens_per_second(direct), call_us_per_token(row),
                row.decoder->launches_per_step(),
-               !compares ? "not compared" : equal_to(row, direct) ? "equal" : "DIFFERS");
+               !compares               ? "not compared"
+               : equal_to(row, direct) ? "equal"
+                                       : "DIFFERS");
   }
 }
 
 nlohmann::json to_json(const std::vector<Row>& rows, const Row& direct, const DecodeOptions& options) {
-  nlohmann::json result{{"device", options.device}, {"steps", rows.front().runs.front().steps},
-                        {"rounds", rows.front().runs.size()}, {"modes", nlohmann::json::array()}};
+  nlohmann::json result{{"device", options.device},
+                        {"steps", rows.front().runs.front().steps},
+                        {"rounds", rows.front().runs.size()},
+                        {"modes", nlohmann::json::array()}};
   for (const Row& row : rows) {
     result["modes"].push_back({{"mode", row.mode},
                                {"tokens_per_second", tokens_per_second(row)},

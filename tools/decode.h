@@ -8,7 +8,7 @@
 namespace slipway::tool {
 
 struct DecodeOptions {
-  std::string model;      // empty: a synthetic one of the extents below
+  std::string model;  // empty: a synthetic one of the extents below
   std::string tokenizer;
   std::string prompt;
   std::int32_t steps = 200;
@@ -17,7 +17,7 @@ struct DecodeOptions {
   std::uint64_t seed = 1;
   std::string device = "cpu";
   std::string mode = "all";
-  int rounds = 0;          // 0: as many as a few seconds allow, up to 15
+  int rounds = 0;  // 0: as many as a few seconds allow, up to 15
   bool json = false;
   // Of the synthetic model: dim, hidden, layers, heads, kv heads, vocabulary, context.
   std::vector<std::int32_t> synthetic{64, 172, 5, 8, 4, 512, 512};

@@ -25,13 +25,15 @@ void add_decode(CLI::App& app, slipway::tool::DecodeOptions& o) {
       ->capture_default_str();
   sub->add_option("--seed", o.seed, "Of sampling, and of the synthetic model")->capture_default_str();
   sub->add_option("--device", o.device, "Device URI; see `slipway devices`")->capture_default_str();
-  sub->add_option("--mode", o.mode,
-                  "direct (no Slipway), general, planned, graph, overlap, or all: one table, exit status 1 if a text differs")
+  sub->add_option(
+         "--mode", o.mode,
+         "direct (no Slipway), general, planned, graph, overlap, or all: one table, exit status 1 if a text differs")
       ->capture_default_str();
   sub->add_option("--rounds", o.rounds, "Runs per mode, of which medians are shown; 0: what a few seconds allow")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  sub->add_option("--synthetic", o.synthetic, "Extents of the synthetic model: dim hidden layers heads kv_heads vocab context")
+  sub->add_option("--synthetic", o.synthetic,
+                  "Extents of the synthetic model: dim hidden layers heads kv_heads vocab context")
       ->expected(7)
       ->delimiter(',');
   sub->add_flag("--json", o.json, "Print one JSON object instead of text and table");
@@ -55,10 +57,11 @@ int run(int argc, char** argv) {
   CLI::App app{"Slipway: planned launches, and replay with updates that overlap it"};
   app.set_version_flag("--version", std::string("slipway ") + slipway::runtime_version_string());
   app.require_subcommand(1);
-  app.footer("Examples:\n"
-             "  slipway decode --mode all\n"
-             "  slipway decode --model stories260K.bin --tokenizer tok512.bin --temperature 0 --mode planned\n"
-             "  slipway devices");
+  app.footer(
+      "Examples:\n"
+      "  slipway decode --mode all\n"
+      "  slipway decode --model stories260K.bin --tokenizer tok512.bin --temperature 0 --mode planned\n"
+      "  slipway devices");
   slipway::tool::DecodeOptions decode;
   add_decode(app, decode);
   app.add_subcommand("devices", "List the drivers, what they find here, and the options of their URIs");

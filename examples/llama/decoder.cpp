@@ -35,7 +35,9 @@ constexpr std::array kModes{Mode{"direct", make_direct}, Mode{"general", make_ge
 
 }  // namespace
 
-std::unique_ptr<Decoder> make_direct(const Model& model, const Device&) { return std::make_unique<DirectDecoder>(model); }
+std::unique_ptr<Decoder> make_direct(const Model& model, const Device&) {
+  return std::make_unique<DirectDecoder>(model);
+}
 
 std::span<const std::string_view> mode_names() {
   static const auto kNames = [] {
@@ -52,7 +54,8 @@ std::unique_ptr<Decoder> make_decoder(std::string_view mode, const Model& model,
     if (m.name == mode) return m.make(model, device);
     names += (names.empty() ? "" : ", ") + std::string(m.name);
   }
-  throw Error(ErrorCode::kInvalidArgument, "there is no mode '" + std::string(mode) + "'; the modes are " + names + " and all");
+  throw Error(ErrorCode::kInvalidArgument,
+              "there is no mode '" + std::string(mode) + "'; the modes are " + names + " and all");
 }
 
 }  // namespace slipway::llama

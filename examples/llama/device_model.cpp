@@ -11,10 +11,10 @@ namespace slipway::llama {
 namespace {
 
 constexpr std::array kKernels{
-    slipway::kernel<&kernels::embed>("embed"),         slipway::kernel<&kernels::rmsnorm>("rmsnorm"),
-    slipway::kernel<&kernels::matmul>("matmul"),       slipway::kernel<&kernels::rope>("rope"),
-    slipway::kernel<&kernels::store_kv>("store_kv"),   slipway::kernel<&kernels::attention>("attention"),
-    slipway::kernel<&kernels::add>("add"),             slipway::kernel<&kernels::silu_mul>("silu_mul")};
+    slipway::kernel<&kernels::embed>("embed"),       slipway::kernel<&kernels::rmsnorm>("rmsnorm"),
+    slipway::kernel<&kernels::matmul>("matmul"),     slipway::kernel<&kernels::rope>("rope"),
+    slipway::kernel<&kernels::store_kv>("store_kv"), slipway::kernel<&kernels::attention>("attention"),
+    slipway::kernel<&kernels::add>("add"),           slipway::kernel<&kernels::silu_mul>("silu_mul")};
 
 }  // namespace
 
@@ -34,7 +34,8 @@ DeviceModel::DeviceModel(const Model& model, const Device& device)
 Kernel DeviceModel::kernel(std::string_view name) const {
   // The source has the same parameters as the functions.
   const auto row = std::find_if(kKernels.begin(), kKernels.end(), [&](const KernelDef& d) { return name == d.name; });
-  if (row == kKernels.end()) throw Error(ErrorCode::kInvalidArgument, "the model has no kernel '" + std::string(name) + "'");
+  if (row == kKernels.end())
+    throw Error(ErrorCode::kInvalidArgument, "the model has no kernel '" + std::string(name) + "'");
   return module_.kernel(name, Signature(row->parameters, row->parameters + row->parameter_count));
 }
 

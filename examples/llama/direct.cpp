@@ -41,8 +41,8 @@ Direct::Direct(const Model& model) : config_(model.config) {
   final_norm_ = at(layout.final_norm);
   classifier_ = at(layout.classifier);
   for (const LayerLayout& l : layout.layers) {
-    layers_.push_back({at(l.attention_norm), at(l.wq), at(l.wk), at(l.wv), at(l.wo), at(l.ffn_norm), at(l.w1),
-                       at(l.w2), at(l.w3), at(l.key_cache), at(l.value_cache)});
+    layers_.push_back({at(l.attention_norm), at(l.wq), at(l.wk), at(l.wv), at(l.wo), at(l.ffn_norm), at(l.w1), at(l.w2),
+                       at(l.w3), at(l.key_cache), at(l.value_cache)});
   }
   x_ = at(layout.x);
   normed_ = at(layout.normed);

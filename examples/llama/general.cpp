@@ -23,8 +23,7 @@ class General final : public Decoder {
     for (const Op& op : ops_) {
       arguments.clear();
       for (const OpArg& arg : op.args) arguments.push_back(argument(arg, token, position));
-      const LaunchShape shape{.grid = extent(op.grid), .block = extent(op.block_size),
-                              .shared_bytes = op.shared_bytes};
+      const LaunchShape shape{.grid = extent(op.grid), .block = extent(op.block_size), .shared_bytes = op.shared_bytes};
       model_.stream().launch_arguments(kernels_.at(op.kernel), shape, arguments);
     }
     model_.fetch_logits();

@@ -64,8 +64,7 @@ class GraphDecoder : public Decoder {
 
 class ValuesFirst final : public GraphDecoder {
  public:
-  ValuesFirst(const Model& model, const Device& device)
-      : GraphDecoder(model, device, {.order = Order::kUpdateFirst}) {}
+  ValuesFirst(const Model& model, const Device& device) : GraphDecoder(model, device, {.order = Order::kUpdateFirst}) {}
 
   void submit(std::int32_t token, std::int32_t position) override {
     set_values(token, position);

@@ -46,19 +46,19 @@ struct Part {
 // The parts in the order of the file. Those of all layers lie together, layer after layer; each matrix is
 // [rows = outputs, columns = inputs].
 struct WeightParts {
-  Part embedding;       // [vocab, dim]
-  Part attention_norm;  // [layer, dim]
-  Part wq;              // [layer, dim, dim]
-  Part wk;              // [layer, kv_dim, dim]
-  Part wv;              // [layer, kv_dim, dim]
-  Part wo;              // [layer, dim, dim]
-  Part ffn_norm;        // [layer, dim]
-  Part w1;              // [layer, hidden, dim]
-  Part w2;              // [layer, dim, hidden]
-  Part w3;              // [layer, hidden, dim]
-  Part final_norm;      // [dim]
-  Part rotary;          // two tables that nothing uses; the format still carries them
-  Part classifier;      // [vocab, dim]; the same part as `embedding` unless separate
+  Part embedding;         // [vocab, dim]
+  Part attention_norm;    // [layer, dim]
+  Part wq;                // [layer, dim, dim]
+  Part wk;                // [layer, kv_dim, dim]
+  Part wv;                // [layer, kv_dim, dim]
+  Part wo;                // [layer, dim, dim]
+  Part ffn_norm;          // [layer, dim]
+  Part w1;                // [layer, hidden, dim]
+  Part w2;                // [layer, dim, hidden]
+  Part w3;                // [layer, hidden, dim]
+  Part final_norm;        // [dim]
+  Part rotary;            // two tables that nothing uses; the format still carries them
+  Part classifier;        // [vocab, dim]; the same part as `embedding` unless separate
   std::size_t total = 0;  // floats in the blob
 };
 

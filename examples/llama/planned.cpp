@@ -16,8 +16,8 @@ class Planned final : public Decoder {
   Planned(const Model& model, const Device& device) : model_(model, device), config_(model.config) {
     const std::int32_t dim = config_.dim, kv_dim = config_.kv_dim(), hidden = config_.hidden_dim;
     const std::int32_t head_size = config_.head_size();
-    embed_ = plan("embed", blocks_for(dim, kElementwiseBlock), kElementwiseBlock, {{3, dim}})
-                 .typed<Out, In, std::int32_t>();
+    embed_ =
+        plan("embed", blocks_for(dim, kElementwiseBlock), kElementwiseBlock, {{3, dim}}).typed<Out, In, std::int32_t>();
     rmsnorm_ = plan("rmsnorm", {}, kReductionBlock, {{3, dim}, {4, kNormEpsilon}}).typed<Out, In, In>();
     dim_from_dim_ = matmul(dim, dim);
     kv_from_dim_ = matmul(kv_dim, dim);
@@ -37,8 +37,8 @@ class Planned final : public Decoder {
                        {10, attention_scale(config_)}})
                      .typed<Out, Out, In, In, In, std::int32_t>();
     add_ = plan("add", blocks_for(dim, kElementwiseBlock), kElementwiseBlock, {{2, dim}}).typed<Out, In>();
-    silu_mul_ = plan("silu_mul", blocks_for(hidden, kElementwiseBlock), kElementwiseBlock, {{2, hidden}})
-                    .typed<Out, In>();
+    silu_mul_ =
+        plan("silu_mul", blocks_for(hidden, kElementwiseBlock), kElementwiseBlock, {{2, hidden}}).typed<Out, In>();
     const StepLayout& l = model_.layout();
     for (const LayerLayout& layer : l.layers) {
       layers_.push_back({at(layer.attention_norm), at(layer.wq), at(layer.wk), at(layer.wv), at(layer.wo),
@@ -90,7 +90,8 @@ class Planned final : public Decoder {
   };
   using Matmul = TypedLaunch<Out, In, In>;
 
-  LaunchPlan plan(const char* name, Dim3 grid, std::uint32_t block, std::vector<std::pair<std::size_t, Argument>> fixed) {
+  LaunchPlan plan(const char* name, Dim3 grid, std::uint32_t block,
+                  std::vector<std::pair<std::size_t, Argument>> fixed) {
     PlanOptions options;
     options.shape = LaunchShape{.grid = {grid.x, grid.y, grid.z}, .block = {block, 1, 1}};
     options.fixed = std::move(fixed);

@@ -131,8 +131,7 @@ StepLayout lay_out_step(const Config& config) {
 void write_weights(const Model& model, const StepLayout& layout, std::span<std::byte> destination) {
   if (model.config != layout.config || destination.size() != layout.bytes_of(BufferId::kWeights)) {
     throw std::invalid_argument("The destination of the weights has " + std::to_string(destination.size()) +
-                                " bytes, but the layout needs " +
-                                std::to_string(layout.bytes_of(BufferId::kWeights)) +
+                                " bytes, but the layout needs " + std::to_string(layout.bytes_of(BufferId::kWeights)) +
                                 " and the model's own extents; lay the step out from this model.");
   }
   std::fill(destination.begin(), destination.end(), std::byte{0});
@@ -186,8 +185,8 @@ std::vector<Op> build_ops(const StepLayout& layout) {
     build.matmul(layout.k, layer.wk, layout.normed, kv_dim, dim);
     build.matmul(layout.v, layer.wv, layout.normed, kv_dim, dim);
     build.blocks("rope", (dim + kv_dim) / 2, kElementwiseBlock,
-                 {update(layout.q), update(layout.k), read(layout.cosines), read(layout.sines),
-                  RunTimeValue::kPosition, dim, kv_dim, head_size});
+                 {update(layout.q), update(layout.k), read(layout.cosines), read(layout.sines), RunTimeValue::kPosition,
+                  dim, kv_dim, head_size});
     build.blocks("store_kv", kv_dim, kElementwiseBlock,
                  {write(layer.key_cache), write(layer.value_cache), read(layout.k), read(layout.v),
                   RunTimeValue::kPosition, kv_dim});

@@ -40,12 +40,12 @@ struct StepLayout {
   TensorPlace embedding, final_norm, classifier;  // weights; the classifier is the embedding unless separate
   TensorPlace cosines, sines;                     // weights, [seq_len, head_size / 2] each
   std::vector<LayerLayout> layers;
-  TensorPlace x;                                  // activations from here on; the residual stream, [dim]
-  TensorPlace normed, q, mixed, delta;            // [dim] each
-  TensorPlace k, v;                               // [kv_dim] each
-  TensorPlace scores;                             // [n_heads, seq_len]
-  TensorPlace gate, up;                           // [hidden_dim] each
-  TensorPlace logits;                             // [vocab_size]
+  TensorPlace x;                        // activations from here on; the residual stream, [dim]
+  TensorPlace normed, q, mixed, delta;  // [dim] each
+  TensorPlace k, v;                     // [kv_dim] each
+  TensorPlace scores;                   // [n_heads, seq_len]
+  TensorPlace gate, up;                 // [hidden_dim] each
+  TensorPlace logits;                   // [vocab_size]
   std::array<std::size_t, kBufferCount> buffer_bytes{};
 
   std::size_t bytes_of(BufferId buffer) const { return buffer_bytes[static_cast<std::size_t>(buffer)]; }
@@ -101,9 +101,9 @@ constexpr float kNormEpsilon = 1e-5f;
 
 // How the launches are cut into blocks. On the CPU, a block of a matrix product is a few hundred nanoseconds for
 // a model of the demo's size; on a GPU, a work item is a row or an element.
-constexpr std::uint32_t kMatmulBlock = 32;       // rows
+constexpr std::uint32_t kMatmulBlock = 32;        // rows
 constexpr std::uint32_t kElementwiseBlock = 128;  // elements, or pairs
-constexpr std::uint32_t kReductionBlock = 32;    // work items on a GPU; the CPU's kernels take the whole extent
+constexpr std::uint32_t kReductionBlock = 32;     // work items on a GPU; the CPU's kernels take the whole extent
 
 constexpr Dim3 blocks_for(std::int32_t items, std::uint32_t block) {
   return Dim3{(static_cast<std::uint32_t>(items) - 1) / block + 1, 1, 1};

@@ -17,9 +17,15 @@ class Memory;
 
 class Argument {
  public:
-  enum class Category : std::uint8_t { kTensor, kSigned, kUnsigned, kFloat, kHalf, kBFloat16, kBool, kBytes, kParameter };
+  // clang-format off
+  enum class Category : std::uint8_t {
+    kTensor, kSigned, kUnsigned, kFloat, kHalf, kBFloat16, kBool, kBytes, kParameter
+  };
+  // clang-format on
 
-  Argument(DevicePtr address) noexcept : category_(Category::kTensor) { value_.u = static_cast<std::uint64_t>(address); }
+  Argument(DevicePtr address) noexcept : category_(Category::kTensor) {
+    value_.u = static_cast<std::uint64_t>(address);
+  }
   Argument(TensorArg tensor) noexcept : category_(Category::kTensor), dtype_(tensor.dtype) {
     value_.u = static_cast<std::uint64_t>(tensor.address);
   }
@@ -28,6 +34,7 @@ class Argument {
     value_.u = static_cast<std::uint64_t>(tensor.address);
   }
   SLIPWAY_API Argument(const Memory& memory) noexcept;  // its first byte; remembers the device
+  // clang-format off
   template <class T>
     requires std::is_object_v<T>
   Argument(T* host_pointer) noexcept : Argument(TensorArg{host_address(host_pointer), detail::dtype_of<T>()}) {}
@@ -37,8 +44,11 @@ class Argument {
     if constexpr (std::is_signed_v<T>) value_.i = value;
     else value_.u = value;
   }
+  // clang-format on
   template <std::same_as<bool> T>  // only a bool, not what converts to one
-  Argument(T value) noexcept : category_(Category::kBool) { value_.u = value ? 1 : 0; }
+  Argument(T value) noexcept : category_(Category::kBool) {
+    value_.u = value ? 1 : 0;
+  }
   Argument(float value) noexcept : category_(Category::kFloat) { value_.d = static_cast<double>(value); }
   Argument(double value) noexcept : category_(Category::kFloat) { value_.d = value; }
   Argument(Half value) noexcept : category_(Category::kHalf) { value_.u = value.bits; }
@@ -52,9 +62,11 @@ class Argument {
     a.align_bytes_ = align_bytes;
     return a;
   }
+  // clang-format off
   template <class T>
     requires(std::is_class_v<T> && std::is_trivially_copyable_v<T>)
   static Argument bytes_of(const T& value) noexcept { return bytes(&value, sizeof(T), alignof(T)); }
+  // clang-format on
 
   // The value of a graph's parameter (graph.h): `capture` tells which capture's, `kind` what it holds.
   static Argument parameter(std::uint32_t number, std::uint32_t capture, ArgKind kind) noexcept {

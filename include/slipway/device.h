@@ -22,20 +22,20 @@ class DeviceImpl;
 }
 
 struct DeviceInfo {
-  std::string uri;     // what it was opened with
-  std::string driver;  // "cpu", "null", "opencl"
-  std::string name;    // of the hardware
-  Dim3 max_grid;       // blocks in each dimension
-  Dim3 max_block;      // work items in each dimension
-  std::uint64_t max_block_items = 0;      // work items in one block
-  std::uint64_t max_shared_bytes = 0;     // scratch of one block
-  std::uint32_t max_argument_bytes = 0;   // packed arguments of one launch
-  std::uint64_t total_memory_bytes = 0;   // 0: not known
-  std::uint32_t memory_alignment = 1;     // of every allocation, bytes
-  std::uint32_t tensor_alignment = 1;     // that an address inside an allocation needs as an argument, bytes
-  unsigned workers = 0;                   // threads that execute streams; 0: in-line, or not the host's business
-  bool host_addressable = false;          // DevicePtr values are host pointers
-  bool runs_kernels = true;               // false: the null device
+  std::string uri;                       // what it was opened with
+  std::string driver;                    // "cpu", "null", "opencl"
+  std::string name;                      // of the hardware
+  Dim3 max_grid;                         // blocks in each dimension
+  Dim3 max_block;                        // work items in each dimension
+  std::uint64_t max_block_items = 0;     // work items in one block
+  std::uint64_t max_shared_bytes = 0;    // scratch of one block
+  std::uint32_t max_argument_bytes = 0;  // packed arguments of one launch
+  std::uint64_t total_memory_bytes = 0;  // 0: not known
+  std::uint32_t memory_alignment = 1;    // of every allocation, bytes
+  std::uint32_t tensor_alignment = 1;    // that an address inside an allocation needs as an argument, bytes
+  unsigned workers = 0;                  // threads that execute streams; 0: in-line, or not the host's business
+  bool host_addressable = false;         // DevicePtr values are host pointers
+  bool runs_kernels = true;              // false: the null device
 };
 
 // How long callers may be made to wait, and other rules, are options of the URI:

@@ -56,11 +56,13 @@ struct OutputSpec {
   enum class What : std::uint8_t { kArgument, kGrid };
   What what = What::kArgument;
   ArgKind kind = ArgKind::kI32;
-  std::uint32_t size_bytes = 0;   // bytes(n, align) only
+  std::uint32_t size_bytes = 0;  // bytes(n, align) only
   std::uint32_t align_bytes = 1;
 
   static OutputSpec argument(ArgKind kind) { return {What::kArgument, kind, 0, 1}; }
-  static OutputSpec bytes(std::uint32_t size, std::uint32_t align) { return {What::kArgument, ArgKind::kBytes, size, align}; }
+  static OutputSpec bytes(std::uint32_t size, std::uint32_t align) {
+    return {What::kArgument, ArgKind::kBytes, size, align};
+  }
   static OutputSpec grid() { return {What::kGrid, ArgKind::kBytes, 0, 1}; }
 };
 
@@ -97,7 +99,9 @@ using OperationFunction = std::function<void(OperationCall& call)>;
 class SLIPWAY_API Operation {
  public:
   template <class T>
-  ScalarParameter<T> output(std::size_t index) const { return {checked(index, false)}; }
+  ScalarParameter<T> output(std::size_t index) const {
+    return {checked(index, false)};
+  }
   ParameterRef output_ref(std::size_t index) const { return checked(index, false); }
   GridParameter grid(std::size_t index) const {
     const ParameterRef ref = checked(index, true);
@@ -134,7 +138,8 @@ class SLIPWAY_API Capture {
   // initial values, so that what is captured has values too.
   Operation operation(const std::string& name, std::initializer_list<ParameterRef> inputs,
                       std::initializer_list<OutputSpec> outputs, OperationFunction function) {
-    return make_operation(name, {inputs.begin(), inputs.size()}, {outputs.begin(), outputs.size()}, std::move(function));
+    return make_operation(name, {inputs.begin(), inputs.size()}, {outputs.begin(), outputs.size()},
+                          std::move(function));
   }
 
   // Ends the capture. Throws FailedPrecondition when it was made invalid, or when a stream was not joined back; the
@@ -174,22 +179,22 @@ enum class Order : std::uint8_t {
 };
 
 struct InstantiateOptions {
-  unsigned depth = 2;         // steps whose values are held at once, 1 to 8
+  unsigned depth = 2;  // steps whose values are held at once, 1 to 8
   Order order = Order::kAuto;
-  bool updater = false;       // publish on a thread of the executable's own instead of the one that launches
+  bool updater = false;  // publish on a thread of the executable's own instead of the one that launches
   std::chrono::milliseconds watchdog{0};  // a step that is not published for so long is cancelled; 0: the wait limit
 };
 
 enum class Publisher : std::uint8_t {
-  kThisThread,   // it will call publish(): waits of its own that would need the step are refused (WouldDeadlock)
+  kThisThread,  // it will call publish(): waits of its own that would need the step are refused (WouldDeadlock)
   kOtherThread,
 };
 
 // What an executable did. Any thread.
 struct GraphCounters {
   std::uint64_t launches = 0;
-  std::uint64_t replay_first = 0;   // values were published while the replay was already submitted
-  std::uint64_t update_first = 0;   // blocking mode
+  std::uint64_t replay_first = 0;  // values were published while the replay was already submitted
+  std::uint64_t update_first = 0;  // blocking mode
   std::uint64_t published = 0;
   std::uint64_t operation_calls = 0;
   std::uint64_t cancelled = 0;

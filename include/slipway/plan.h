@@ -68,7 +68,7 @@ class SLIPWAY_API LaunchPlan {
   // call. Tensor<T>, the exact scalar types, and structs for bytes. Throws InvalidArgument naming the first
   // parameter that differs.
   template <class... Args>
-  TypedLaunch<Args...> typed() const;       // of a plan with a static shape
+  TypedLaunch<Args...> typed() const;  // of a plan with a static shape
   template <class... Args>
   TypedGridLaunch<Args...> typed_grid() const;  // of a plan without: each call brings its grid
 
@@ -105,9 +105,13 @@ SLIPWAY_API void launch_grid(const internal::PlanImpl& plan, internal::StreamImp
 [[noreturn]] SLIPWAY_API void throw_empty(bool plan_is_empty);
 
 template <class T>
-std::uint64_t address_bits(const T&) noexcept { return 0; }
+std::uint64_t address_bits(const T&) noexcept {
+  return 0;
+}
 template <class T>
-std::uint64_t address_bits(const Tensor<T>& tensor) noexcept { return static_cast<std::uint64_t>(tensor.address); }
+std::uint64_t address_bits(const Tensor<T>& tensor) noexcept {
+  return static_cast<std::uint64_t>(tensor.address);
+}
 
 // Run-time arguments at their natural offsets; the tail is padded so that it may be copied in whole words.
 template <class... Args>
@@ -121,9 +125,13 @@ struct PackedArguments {
     ((put<I>(args)), ...);
   }
   template <std::size_t I, class T>
-  void put(const T& value) noexcept { __builtin_memcpy(bytes + kOffsets[I], &value, sizeof(value)); }
+  void put(const T& value) noexcept {
+    __builtin_memcpy(bytes + kOffsets[I], &value, sizeof(value));
+  }
   template <std::size_t I, class T>
-  void put(const Tensor<T>& value) noexcept { __builtin_memcpy(bytes + kOffsets[I], &value.address, 8); }
+  void put(const Tensor<T>& value) noexcept {
+    __builtin_memcpy(bytes + kOffsets[I], &value.address, 8);
+  }
 };
 
 }  // namespace detail
@@ -135,11 +143,11 @@ class TypedLaunch {
   TypedLaunch() noexcept = default;
 
   void operator()(const Stream& stream, const Args&... args) const {
-    if (!plan_ || !stream) [[unlikely]] detail::throw_empty(!plan_);
+    if (!plan_ || !stream) [[unlikely]]
+      detail::throw_empty(!plan_);
     detail::PackedArguments<Args...> packed;
     packed.pack(std::index_sequence_for<Args...>{}, args...);
-    detail::launch_static(*plan_, *stream.impl(), packed.bytes,
-                          (detail::address_bits(args) | ... | std::uint64_t{0}));
+    detail::launch_static(*plan_, *stream.impl(), packed.bytes, (detail::address_bits(args) | ... | std::uint64_t{0}));
   }
   explicit operator bool() const noexcept { return plan_ != nullptr; }
 
@@ -155,7 +163,8 @@ class TypedGridLaunch {
   TypedGridLaunch() noexcept = default;
 
   void operator()(const Stream& stream, const Extent& grid, const Args&... args) const {
-    if (!plan_ || !stream) [[unlikely]] detail::throw_empty(!plan_);
+    if (!plan_ || !stream) [[unlikely]]
+      detail::throw_empty(!plan_);
     detail::PackedArguments<Args...> packed;
     packed.pack(std::index_sequence_for<Args...>{}, args...);
     detail::launch_grid(*plan_, *stream.impl(), grid, packed.bytes,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -16,7 +17,11 @@
 
 namespace slipway {
 
-enum class ArgKind : std::uint8_t { kTensor, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64, kBool, kBytes };
+// clang-format off
+enum class ArgKind : std::uint8_t {
+  kTensor, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64, kBool, kBytes
+};
+// clang-format on
 
 // "tensor", "i32", ... The string lives as long as the program.
 SLIPWAY_API const char* name_of(ArgKind kind) noexcept;
@@ -27,11 +32,11 @@ enum class Access : std::uint8_t { kIn, kOut, kInOut };
 // on each call that they can fail on.
 struct Parameter {
   ArgKind kind = ArgKind::kTensor;
-  Access access = Access::kInOut;           // tensors only
-  DType dtype = DType::kUnknown;            // tensors only; unknown accepts every element type
-  std::uint32_t pointer_alignment = 1;      // tensors only: bytes, a power of two; the null address passes
-  std::uint32_t size_bytes = 0;             // bytes(n, align) only
-  std::uint32_t align_bytes = 1;            // bytes(n, align) only, a power of two, at most 64
+  Access access = Access::kInOut;       // tensors only
+  DType dtype = DType::kUnknown;        // tensors only; unknown accepts every element type
+  std::uint32_t pointer_alignment = 1;  // tensors only: bytes, a power of two; the null address passes
+  std::uint32_t size_bytes = 0;         // bytes(n, align) only
+  std::uint32_t align_bytes = 1;        // bytes(n, align) only, a power of two, at most 64
   std::int64_t min_value = std::numeric_limits<std::int64_t>::min();  // integers of at most 64 signed bits
   std::int64_t max_value = std::numeric_limits<std::int64_t>::max();
 
@@ -71,11 +76,11 @@ constexpr ArgKind kind_of() noexcept {
   else if constexpr (std::is_same_v<T, BFloat16>) return ArgKind::kBF16;
   else if constexpr (std::is_same_v<T, float>) return ArgKind::kF32;
   else if constexpr (std::is_same_v<T, double>) return ArgKind::kF64;
-  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
-    return sizeof(T) == 1 ? ArgKind::kI8 : sizeof(T) == 2 ? ArgKind::kI16 : sizeof(T) == 4 ? ArgKind::kI32 : ArgKind::kI64;
-  else if constexpr (std::is_integral_v<T>)
-    return sizeof(T) == 1 ? ArgKind::kU8 : sizeof(T) == 2 ? ArgKind::kU16 : sizeof(T) == 4 ? ArgKind::kU32 : ArgKind::kU64;
-  else {
+  else if constexpr (std::is_integral_v<T>) {
+    constexpr ArgKind kSigned[] = {ArgKind::kI8, ArgKind::kI16, ArgKind::kI32, ArgKind::kI64};
+    constexpr ArgKind kUnsigned[] = {ArgKind::kU8, ArgKind::kU16, ArgKind::kU32, ArgKind::kU64};
+    return (std::is_signed_v<T> ? kSigned : kUnsigned)[std::bit_width(sizeof(T)) - 1];
+  } else {
     static_assert(std::is_class_v<T> && std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>,
                   "a kernel parameter is a pointer, an integer, a float, a bool or a trivially copyable struct");
     return ArgKind::kBytes;

@@ -80,9 +80,9 @@ class SLIPWAY_API Event {
 };
 
 struct StreamOptions {
-  int priority = 0;                     // lower runs first, as everywhere; -1, 0 or 1
+  int priority = 0;                      // lower runs first, as everywhere; -1, 0 or 1
   std::uint32_t ring_bytes = 256 << 10;  // room for records that are submitted and not yet run; 16 KiB to 1 GiB
-  std::string name{};                   // shown in errors and traces
+  std::string name{};                    // shown in errors and traces
 };
 
 class SLIPWAY_API Stream {

@@ -35,7 +35,7 @@ class SLIPWAY_API Hold {
 struct StoredWork {
   enum class Kind : std::uint8_t { kLaunch, kCopy, kFill, kHostFunction, kEventMark, kEventWait, kOther };
   Kind kind = Kind::kOther;
-  std::string name{};            // of the kernel or host function
+  std::string name{};  // of the kernel or host function
   std::uint64_t stream_id = 0;
   std::uint64_t sequence = 0;
   Dim3 grid{0, 0, 0};

@@ -45,7 +45,11 @@ DevicePtr host_address(T* pointer) noexcept {
 }
 
 // Element type of a tensor, where it is known.
-enum class DType : std::uint8_t { kUnknown, kBool, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64 };
+// clang-format off
+enum class DType : std::uint8_t {
+  kUnknown, kBool, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kU64, kF16, kBF16, kF32, kF64
+};
+// clang-format on
 
 // "f32", "unknown", ... The string lives as long as the program.
 SLIPWAY_API const char* name_of(DType dtype) noexcept;

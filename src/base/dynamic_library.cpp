@@ -11,8 +11,8 @@ DynamicLibrary::~DynamicLibrary() {
 Result<DynamicLibrary> DynamicLibrary::open(const std::string& path) {
   if (void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return DynamicLibrary(handle);
   const char* why = ::dlerror();
-  return Status(ErrorCode::kUnavailable, "the shared library '" + path + "' cannot be opened: " +
-                                             (why ? why : "the loader gave no reason") +
+  return Status(ErrorCode::kUnavailable, "the shared library '" + path +
+                                             "' cannot be opened: " + (why ? why : "the loader gave no reason") +
                                              "; check the path and what it links to");
 }
 

@@ -34,7 +34,8 @@ class [[nodiscard]] Status {
 
   // The front door's only way to fail.
   void throw_if_error() const {
-    if (details_) [[unlikely]] throw Error(details_);
+    if (details_) [[unlikely]]
+      throw Error(details_);
   }
 
  private:

@@ -75,8 +75,9 @@ Result<std::int64_t> Uri::number(std::string_view name, std::int64_t fallback, s
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), value);
   if (error != std::errc{} || end != given->data() + given->size() || value < min || value > max) {
     return Status(ErrorCode::kInvalidArgument, "the option " + quoted(name) + " of the device URI " + quoted(text_) +
-                                                   " has the value " + quoted(*given) + "; it takes a whole number from " +
-                                                   std::to_string(min) + " to " + std::to_string(max));
+                                                   " has the value " + quoted(*given) +
+                                                   "; it takes a whole number from " + std::to_string(min) + " to " +
+                                                   std::to_string(max));
   }
   return value;
 }

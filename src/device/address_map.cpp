@@ -53,8 +53,8 @@ Status AddressMap::check_range(const char* what, std::uint64_t address, std::uin
   const std::uint64_t left = block->address + block->bytes - address;
   if (bytes <= left) return {};
   return {ErrorCode::kOutOfRange, std::string(what) + " at " + hex(address) + " takes " + std::to_string(bytes) +
-                                      " bytes, but its memory block of " + std::to_string(block->bytes) +
-                                      " bytes at " + hex(block->address) + " has only " + std::to_string(left) +
+                                      " bytes, but its memory block of " + std::to_string(block->bytes) + " bytes at " +
+                                      hex(block->address) + " has only " + std::to_string(left) +
                                       " left; make the range shorter"};
 }
 

@@ -225,8 +225,8 @@ void Device::set_blocking_hooks(std::function<void()> leave, std::function<void(
                                                  "` was given; give both, or neither to take them away");
   }
   if (!leave) return device.rules().set_hooks(nullptr);
-  device.rules().set_hooks(std::make_shared<internal::BlockingHooks>(
-      internal::BlockingHooks{std::move(leave), std::move(enter)}));
+  device.rules().set_hooks(
+      std::make_shared<internal::BlockingHooks>(internal::BlockingHooks{std::move(leave), std::move(enter)}));
 }
 
 Counters Device::counters() const { return deref(*this, "the device").count(); }

@@ -41,16 +41,18 @@ DeviceImpl::~DeviceImpl() {
 void DeviceImpl::check_usable(const char* what, std::uint32_t generation) const {
   if (t_in_callback) {
     throw Error(ErrorCode::kFailedPrecondition,
-                std::string(what) + " is not allowed in a kernel or host function, since it could wait for the very "
-                                    "work that calls it; do it from the thread that submits");
+                std::string(what) +
+                    " is not allowed in a kernel or host function, since it could wait for the very "
+                    "work that calls it; do it from the thread that submits");
   }
   if (closed_.load(std::memory_order_acquire)) {
-    throw Error(ErrorCode::kStaleContext, std::string(what) + " was asked of the device '" + info_.uri +
-                                              "', which is closed; open it again");
+    throw Error(ErrorCode::kStaleContext,
+                std::string(what) + " was asked of the device '" + info_.uri + "', which is closed; open it again");
   }
   if (generation != 0 && generation != generation_.load(std::memory_order_acquire)) {
-    throw Error(ErrorCode::kStaleContext, std::string(what) + " was asked of something that was made before the device '" +
-                                              info_.uri + "' was reset; make it anew");
+    throw Error(ErrorCode::kStaleContext, std::string(what) +
+                                              " was asked of something that was made before the device '" + info_.uri +
+                                              "' was reset; make it anew");
   }
 }
 
@@ -140,8 +142,9 @@ void DeviceImpl::synchronize(std::int64_t deadline_ns) {
     if (first.ok()) first = stream->take_failure();
   }
   if (!drain(deadline_ns) && first.ok()) {
-    first = Status(ErrorCode::kTimeout, "work of a stream without a handle had not passed when the wait's limit ran out; "
-                                        "wait again with a longer limit");
+    first = Status(ErrorCode::kTimeout,
+                   "work of a stream without a handle had not passed when the wait's limit ran out; "
+                   "wait again with a longer limit");
   }
   retired_.collect();
   first.throw_if_error();

@@ -31,8 +31,8 @@ namespace slipway::internal {
 
 // What the front door lends to a driver for as long as the driver lives.
 struct DriverEnvironment {
-  WaitRules wait_rules;      // the driver sets the defaults from its URI while it opens
-  bool blocking = false;     // likewise: each submission waits (the front door does it)
+  WaitRules wait_rules;   // the driver sets the defaults from its URI while it opens
+  bool blocking = false;  // likewise: each submission waits (the front door does it)
   DeviceCounters counters;
   std::atomic<bool> lost{false};  // the device has faulted: set by the driver with lose(), ended by reset()
   std::atomic<TimelineLog*> timeline{nullptr};  // null while it is off; whoever reads it holds no lock, and
@@ -149,8 +149,8 @@ class Driver {
   // After DeviceLost: makes the device usable again for what is created from now on.
   virtual Status reset() = 0;
   // Stops all execution and joins threads; work that was not run is discarded and its payloads are destroyed.
-  // Nothing but free functions and destructors is called after it. False: something still runs at the deadline (a kernel that
-  // does not end, say), and the caller must leak the driver and what belongs to it.
+  // Nothing but free functions and destructors is called after it. False: something still runs at the deadline (a
+  // kernel that does not end, say), and the caller must leak the driver and what belongs to it.
   virtual bool shut_down(std::int64_t deadline_ns) = 0;
 
   // The engine that walks tapes on this device; null where the front door has to cut replays at their gates.

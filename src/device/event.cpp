@@ -55,7 +55,8 @@ std::chrono::nanoseconds Event::elapsed(const Event& later) const {
     const bool passed = event->driver_event->state(cause) == EventState::kPassed;
     if (event->timing && passed) continue;
     throw Error(ErrorCode::kFailedPrecondition,
-                std::string("the time of ") + (event == &from ? "the first" : "the later") + " event was asked for, but " +
+                std::string("the time of ") + (event == &from ? "the first" : "the later") +
+                    " event was asked for, but " +
                     (event->timing ? "its mark has not been passed; synchronize() it first"
                                    : "it was created without timing; set EventOptions::timing"));
   }

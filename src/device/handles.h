@@ -47,14 +47,17 @@ struct KernelImpl {
 class EventImpl {
  public:
   EventImpl(std::shared_ptr<DeviceImpl> owner, std::shared_ptr<DriverEvent> event, bool with_timing)
-      : device(std::move(owner)), driver_event(std::move(event)), timing(with_timing), generation(device->generation()) {}
+      : device(std::move(owner)),
+        driver_event(std::move(event)),
+        timing(with_timing),
+        generation(device->generation()) {}
   ~EventImpl();
 
   const std::shared_ptr<DeviceImpl> device;
   const std::shared_ptr<DriverEvent> driver_event;
   const bool timing;
   const std::uint32_t generation;
-  std::mutex mutex;  // of marks and of waits being prepared, and of what follows
+  std::mutex mutex;                          // of marks and of waits being prepared, and of what follows
   std::weak_ptr<CaptureTarget> captured_by;  // where the last mark is a node of a graph
 };
 

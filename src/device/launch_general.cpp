@@ -27,9 +27,10 @@ Dim3 check_extent(const std::string& kernel, const char* x, const char* y, const
 
 CaptureTarget& require_capture(CaptureTarget* target, const std::string& kernel) {
   if (target) return *target;
-  throw Error(ErrorCode::kFailedPrecondition, "kernel '" + kernel +
-                                                  "' was launched with a graph's parameter, but its stream is not being "
-                                                  "captured; pass a value, or capture first");
+  throw Error(ErrorCode::kFailedPrecondition,
+              "kernel '" + kernel +
+                  "' was launched with a graph's parameter, but its stream is not being "
+                  "captured; pass a value, or capture first");
 }
 
 bool any_zero(const Dim3& d) noexcept { return d.x == 0 || d.y == 0 || d.z == 0; }
@@ -44,8 +45,8 @@ void check_grid(const DeviceInfo& info, const std::string& kernel, const Extent&
 CheckedShape check_shape(const DeviceInfo& info, const std::string& kernel, const LaunchShape& shape) {
   CheckedShape checked;
   const bool own_block = shape.block.x == 0 && shape.block.y == 0 && shape.block.z == 0;
-  checked.extent.block = own_block ? Dim3{1, 1, 1}
-                                   : check_extent(kernel, "block.x", "block.y", "block.z", shape.block, info.max_block);
+  checked.extent.block =
+      own_block ? Dim3{1, 1, 1} : check_extent(kernel, "block.x", "block.y", "block.z", shape.block, info.max_block);
   check_grid(info, kernel, shape.grid, checked);
   const Dim3& b = checked.extent.block;
   // Three factors of up to 2^32: the first two fit 64 bits, the third is compared by division.
@@ -57,14 +58,15 @@ CheckedShape check_shape(const DeviceInfo& info, const std::string& kernel, cons
                                                  std::to_string(info.max_block_items) + " in all");
   }
   if (shape.shared_bytes < 0 || static_cast<std::uint64_t>(shape.shared_bytes) > info.max_shared_bytes) {
-    throw Error(ErrorCode::kInvalidArgument, "kernel '" + kernel + "' was launched with shared_bytes = " +
-                                                 std::to_string(shape.shared_bytes) + "; the device allows 0 to " +
-                                                 std::to_string(info.max_shared_bytes));
+    throw Error(ErrorCode::kInvalidArgument,
+                "kernel '" + kernel + "' was launched with shared_bytes = " + std::to_string(shape.shared_bytes) +
+                    "; the device allows 0 to " + std::to_string(info.max_shared_bytes));
   }
   checked.extent.shared_bytes = static_cast<std::uint32_t>(shape.shared_bytes);
   if (shape.spread) checked.flags |= kLaunchSpread;
   checked.grid_from = shape.grid_from;
-  if (shape.grid_from.capture != 0 || checked.extent.grid != Dim3{1, 1, 1} || b != Dim3{1, 1, 1} || shape.shared_bytes != 0) {
+  if (shape.grid_from.capture != 0 || checked.extent.grid != Dim3{1, 1, 1} || b != Dim3{1, 1, 1} ||
+      shape.shared_bytes != 0) {
     checked.flags |= kLaunchHasExtent;
   }
   return checked;
@@ -75,10 +77,9 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   const KernelCode& code = *kernel.code;
   DeviceImpl& device = stream.device();
   if (arguments.size() != code.signature.size()) {
-    throw Error(ErrorCode::kInvalidArgument, "kernel '" + code.name + "' expected " +
-                                                 std::to_string(code.signature.size()) + " arguments, got " +
-                                                 std::to_string(arguments.size()) + "; its signature is (" +
-                                                 to_string(code.signature) + ")");
+    throw Error(ErrorCode::kInvalidArgument,
+                "kernel '" + code.name + "' expected " + std::to_string(code.signature.size()) + " arguments, got " +
+                    std::to_string(arguments.size()) + "; its signature is (" + to_string(code.signature) + ")");
   }
   alignas(kRecordAlignment) std::byte record[sizeof(LaunchRecord) + sizeof(LaunchExtent) + kMaxArgumentBytes];
   auto* launch = reinterpret_cast<LaunchRecord*>(record);
@@ -89,8 +90,8 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   std::vector<ParameterUse> uses;
   const auto target = stream.capture();
   if (shape.grid_from.capture != 0) {
-    require_capture(target.get(), code.name).initial_value(
-        Argument::parameter(shape.grid_from.number, shape.grid_from.capture, ArgKind::kBytes));
+    require_capture(target.get(), code.name)
+        .initial_value(Argument::parameter(shape.grid_from.number, shape.grid_from.capture, ArgKind::kBytes));
     uses.push_back({ParameterUse::kGrid, shape.grid_from.number});
   }
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -118,8 +119,8 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   launch->header = {bytes, RecordKind::kLaunch, shape.flags, static_cast<std::uint16_t>(offset)};
   launch->code = &code;
   if (has_extent) std::memcpy(record + sizeof(LaunchRecord), &shape.extent, sizeof(LaunchExtent));
-  stream.submit(record, bytes, code.name, [](StreamCounters& counters) { counters.general_launches.add(); },
-                uses);
+  stream.submit(
+      record, bytes, code.name, [](StreamCounters& counters) { counters.general_launches.add(); }, uses);
 }
 
 }  // namespace slipway::internal

@@ -37,8 +37,8 @@ DevicePtr Memory::checked_address(std::uint64_t first, std::size_t element_bytes
   const std::uint64_t elements = size_bytes() / element_bytes;
   if (first > elements) {
     throw Error(ErrorCode::kOutOfRange, "element " + std::to_string(first) + " of a memory block that holds " +
-                                            std::to_string(elements) + " elements of " +
-                                            std::to_string(element_bytes) + " bytes; ask for one inside it");
+                                            std::to_string(elements) + " elements of " + std::to_string(element_bytes) +
+                                            " bytes; ask for one inside it");
   }
   return offset(address(), first * element_bytes);
 }

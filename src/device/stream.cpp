@@ -21,9 +21,9 @@ namespace internal {
 
 void check_same_device(const DeviceImpl& mine, const DeviceImpl& theirs, const char* what) {
   if (&mine == &theirs) return;
-  throw Error(ErrorCode::kInvalidArgument, std::string(what) + " belongs to the device '" + theirs.info().uri + "' (number " +
-                                               std::to_string(theirs.id()) + "), and not to '" + mine.info().uri +
-                                               "' (number " + std::to_string(mine.id()) +
+  throw Error(ErrorCode::kInvalidArgument, std::string(what) + " belongs to the device '" + theirs.info().uri +
+                                               "' (number " + std::to_string(theirs.id()) + "), and not to '" +
+                                               mine.info().uri + "' (number " + std::to_string(mine.id()) +
                                                "); use things of one device together");
 }
 
@@ -141,7 +141,7 @@ void Stream::copy_to_host(void* to, DevicePtr from, std::uint64_t bytes) const {
   internal::check_device_range(stream, "the source", from, bytes);
   internal::check_host_pointer(to, bytes, "the destination");
   internal::submit_copy(stream, internal::copy_record(CopyDirection::kDeviceToHost, reinterpret_cast<std::uint64_t>(to),
-                                            static_cast<std::uint64_t>(from), bytes));
+                                                      static_cast<std::uint64_t>(from), bytes));
 }
 
 void Stream::copy(DevicePtr to, DevicePtr from, std::uint64_t bytes) const {
@@ -151,9 +151,9 @@ void Stream::copy(DevicePtr to, DevicePtr from, std::uint64_t bytes) const {
   internal::check_device_range(stream, "the source", from, bytes);
   const auto a = static_cast<std::uint64_t>(to), b = static_cast<std::uint64_t>(from);
   if (a < b + bytes && b < a + bytes) {
-    throw Error(ErrorCode::kInvalidArgument, "a copy of " + std::to_string(bytes) + " bytes between addresses that are " +
-                                                 std::to_string(a < b ? b - a : a - b) +
-                                                 " bytes apart overlaps itself; copy through another block");
+    throw Error(ErrorCode::kInvalidArgument,
+                "a copy of " + std::to_string(bytes) + " bytes between addresses that are " +
+                    std::to_string(a < b ? b - a : a - b) + " bytes apart overlaps itself; copy through another block");
   }
   internal::submit_copy(stream, internal::copy_record(CopyDirection::kDeviceToDevice, a, b, bytes));
 }
@@ -164,7 +164,8 @@ void Stream::copy_to_device_async(DevicePtr to, const HostMemory& from, std::uin
   const std::uint64_t source = internal::host_address_of(stream, from, from_offset, bytes);
   if (bytes == 0) return stream.check_open();
   internal::check_device_range(stream, "the destination", to, bytes);
-  internal::submit_copy(stream, internal::copy_record(CopyDirection::kHostToDevice, static_cast<std::uint64_t>(to), source, bytes));
+  internal::submit_copy(
+      stream, internal::copy_record(CopyDirection::kHostToDevice, static_cast<std::uint64_t>(to), source, bytes));
 }
 
 void Stream::copy_to_host_async(const HostMemory& to, std::uint64_t to_offset, DevicePtr from,
@@ -173,14 +174,15 @@ void Stream::copy_to_host_async(const HostMemory& to, std::uint64_t to_offset, D
   const std::uint64_t target = internal::host_address_of(stream, to, to_offset, bytes);
   if (bytes == 0) return stream.check_open();
   internal::check_device_range(stream, "the source", from, bytes);
-  internal::submit_copy(stream, internal::copy_record(CopyDirection::kDeviceToHost, target, static_cast<std::uint64_t>(from), bytes));
+  internal::submit_copy(
+      stream, internal::copy_record(CopyDirection::kDeviceToHost, target, static_cast<std::uint64_t>(from), bytes));
 }
 
 void Stream::fill(DevicePtr to, std::uint64_t pattern, std::uint32_t pattern_bytes, std::uint64_t count) const {
   StreamImpl& stream = deref(*this, "the stream");
   if (pattern_bytes != 1 && pattern_bytes != 2 && pattern_bytes != 4 && pattern_bytes != 8) {
-    throw Error(ErrorCode::kInvalidArgument, "a fill pattern of " + std::to_string(pattern_bytes) +
-                                                 " bytes was given; patterns have 1, 2, 4 or 8");
+    throw Error(ErrorCode::kInvalidArgument,
+                "a fill pattern of " + std::to_string(pattern_bytes) + " bytes was given; patterns have 1, 2, 4 or 8");
   }
   if (pattern_bytes < 8 && (pattern >> (8 * pattern_bytes)) != 0) {
     throw Error(ErrorCode::kInvalidArgument, "the fill pattern " + std::to_string(pattern) + " does not fit " +
@@ -188,17 +190,17 @@ void Stream::fill(DevicePtr to, std::uint64_t pattern, std::uint32_t pattern_byt
   }
   if (count > std::numeric_limits<std::uint64_t>::max() / pattern_bytes) {
     throw Error(ErrorCode::kOutOfRange, "a fill of " + std::to_string(count) + " patterns of " +
-                                            std::to_string(pattern_bytes) + " bytes is larger than any memory; "
+                                            std::to_string(pattern_bytes) +
+                                            " bytes is larger than any memory; "
                                             "check the count");
   }
   const auto address = static_cast<std::uint64_t>(to);
   if (count == 0) return stream.check_open();
   internal::check_device_range(stream, "the destination", to, count * pattern_bytes);
   if (address % pattern_bytes != 0) {
-    throw Error(ErrorCode::kInvalidArgument, "a fill with a pattern of " + std::to_string(pattern_bytes) +
-                                                 " bytes begins at an address that is " +
-                                                 std::to_string(address % pattern_bytes) +
-                                                 " past a multiple of it; align the destination");
+    throw Error(ErrorCode::kInvalidArgument,
+                "a fill with a pattern of " + std::to_string(pattern_bytes) + " bytes begins at an address that is " +
+                    std::to_string(address % pattern_bytes) + " past a multiple of it; align the destination");
   }
   internal::FillRecord record{};
   record.header = {internal::round_up_record(sizeof record), RecordKind::kFill,
@@ -237,9 +239,8 @@ void Stream::mark(const Event& event) const {
   const std::lock_guard lock(e.mutex);
   if (const auto target = stream.capture()) return target->mark(stream, e);
   e.captured_by.reset();
-  const std::uint64_t sequence =
-      stream.submit(internal::bytes_of(record), sizeof record, "mark",
-                    [](StreamCounters& counters) { counters.event_marks.add(); });
+  const std::uint64_t sequence = stream.submit(internal::bytes_of(record), sizeof record, "mark",
+                                               [](StreamCounters& counters) { counters.event_marks.add(); });
   e.driver_event->marked(stream.driver_stream(), sequence);
 }
 

@@ -68,8 +68,10 @@ Status StreamImpl::refusal() {
   if (device_->environment().lost.load(std::memory_order_acquire)) {
     ErrorDetails details = device_->environment().lost_cause().details();
     details.submitted = false;
-    details.sentence = "the device '" + device_->info().uri + "' is lost and takes no work until reset() is called; "
-                       "the cause: " + details.sentence;
+    details.sentence = "the device '" + device_->info().uri +
+                       "' is lost and takes no work until reset() is called; "
+                       "the cause: " +
+                       details.sentence;
     return Status(std::move(details));
   }
   if ((flags & kSlowFailed) == 0) return {};
@@ -77,8 +79,8 @@ Status StreamImpl::refusal() {
   if (failure.ok()) return {};
   ErrorDetails details = failure.details();
   details.submitted = false;  // what is refused now was not
-  details.sentence = "stream '" + name_ + "' has failed and refuses work until recover() is called; the cause: " +
-                     details.sentence;
+  details.sentence =
+      "stream '" + name_ + "' has failed and refuses work until recover() is called; the cause: " + details.sentence;
   return Status(std::move(details));
 }
 

@@ -44,7 +44,8 @@ class StreamImpl {
     const std::uint64_t me = t_fast_thread_id;  // 0 inside callbacks, and owner_ is never 0
     if (owner_.load(std::memory_order_relaxed) != me) return false;
     // Asymmetric fences make this a plain store, a compiler barrier and a load.
-    if (store_then_load(entered_, true, owner_, asymmetric_) == me && sink_->slow_flags() == 0) [[likely]] return true;
+    if (store_then_load(entered_, true, owner_, asymmetric_) == me && sink_->slow_flags() == 0) [[likely]]
+      return true;
     leave();
     return false;
   }

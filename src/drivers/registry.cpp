@@ -11,12 +11,14 @@
 namespace slipway::internal {
 
 std::span<const DriverEntry> driver_table() noexcept {
+  // clang-format off
   static const std::array kDrivers{
       kCpuDriver, kNullDriver,
 #if defined(SLIPWAY_HAVE_OPENCL_DRIVER)
       kOpenClDriver,
 #endif
   };
+  // clang-format on
   return kDrivers;
 }
 

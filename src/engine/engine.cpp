@@ -36,7 +36,7 @@ std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_
 Engine::Engine(const EngineOptions& options, WalkFunction walk, void* executor)
     : options_(options), walk_(walk), executor_(executor) {
   if (available_processors() == 1) options_.spin_ns = 0;  // on one core nothing spins against itself
-  parked_.reserve(options_.workers);  // going to sleep allocates nothing
+  parked_.reserve(options_.workers);                      // going to sleep allocates nothing
   for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>());
   for (unsigned i = 0; i < options_.workers; ++i) {
     workers_[i]->thread = std::thread([this, i] { worker_main(i); });
@@ -132,7 +132,7 @@ Lane* Engine::claim_polled() {
   ConsumerState expected = ConsumerState::kPolled;
   // Acquire: what the last runner left in the lane.
   return best->state().compare_exchange_strong(expected, ConsumerState::kRunning, std::memory_order_acq_rel) ? best
-                                                                                                            : nullptr;
+                                                                                                             : nullptr;
 }
 
 bool Engine::detach(Lane& lane) {
@@ -224,7 +224,8 @@ void Engine::leave_spin(std::uint32_t own) {
 bool Engine::park(unsigned index) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_.load(std::memory_order_relaxed) || ready_count_.load(std::memory_order_seq_cst) != 0 || job_) return false;
+    if (stopping_.load(std::memory_order_relaxed) || ready_count_.load(std::memory_order_seq_cst) != 0 || job_)
+      return false;
     if (spinners_.load(std::memory_order_seq_cst) == 1) {
       // The last one that looks around: from now on publications must kick (E2).
       for (auto& slot : polled_) {

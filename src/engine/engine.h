@@ -39,7 +39,7 @@ using WalkFunction = WalkResult (*)(void* executor, Engine& engine, Lane& lane);
 
 struct EngineOptions {
   unsigned workers = 1;              // 0: in-line
-  std::int64_t spin_ns = 1'000'000;     // how long an idle worker looks around before it parks
+  std::int64_t spin_ns = 1'000'000;  // how long an idle worker looks around before it parks
   std::vector<unsigned> affinity;    // processors that the workers are bound to, in turn; empty: not bound
   std::string thread_name = "slipway";
 };
@@ -127,12 +127,12 @@ class Engine {
   void run(Lane& lane);
   void run_inline(Lane& lane);
   void drain_inline();
-  bool detach(Lane& lane);           // false: it has work again and is still ours
-  void push_ready(Lane& lane);       // state is kReady
+  bool detach(Lane& lane);      // false: it has work again and is still ours
+  void push_ready(Lane& lane);  // state is kReady
   void poll_or_detach(Lane& lane);
   // `own`: how many of the polled lanes are what it stops for.
   void leave_spin(std::uint32_t own);
-  bool park(unsigned index);         // false: there is something to do
+  bool park(unsigned index);  // false: there is something to do
   void wake_one_locked();
   bool help();
   static void work_on(SpreadJob& job);

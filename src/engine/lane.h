@@ -22,10 +22,10 @@ class Lane final : public Ring {
   Lane(std::uint32_t ring_bytes, int priority, const WaitRules& rules) : Ring(ring_bytes, rules), priority_(priority) {}
 
   Progress& progress() noexcept { return progress_; }
-  int priority() const noexcept { return priority_; }
+  int priority() const noexcept { return priority_.load(std::memory_order_relaxed); }
   bool asymmetric() const noexcept { return asymmetric_; }
   // For a new owner of a recycled lane; the counts go on.
-  void set_priority(int priority) noexcept { priority_ = priority; }
+  void set_priority(int priority) noexcept { priority_.store(priority, std::memory_order_relaxed); }
   // In-line lanes are detached after every submission: there the rare side is as frequent as the other.
   void use_symmetric_fences() noexcept { asymmetric_ = false; }
 
@@ -66,19 +66,19 @@ class Lane final : public Ring {
   // The consumer's. read_position and discarding are atomic only because others peek at them.
   std::atomic<std::uint64_t> read_position{0};
   std::uint64_t sequence = 0;  // records finished
-  std::uint64_t base = 0;     // `sequence` when the present stream began: users count from there
+  std::uint64_t base = 0;      // `sequence` when the present stream began: users count from there
   std::atomic<bool> discarding{false};
-  bool resumed = false;        // the host function at read_position has run, with this outcome:
+  bool resumed = false;  // the host function at read_position has run, with this outcome:
   Status resume_status;
   bool payload_handed_over = false;  // the host function at read_position belongs to the host thread
-  std::uint64_t replay_at = 0;  // the place in the tape of the replay at read_position; 0: not begun
+  std::uint64_t replay_at = 0;       // the place in the tape of the replay at read_position; 0: not begun
   std::int64_t gate_wait_since = 0;  // for the timeline
-  int polled_slot = -1;        // under the engine's mutex
-  Lane* next_ready = nullptr;  // under the engine's mutex, while the state is kReady
+  int polled_slot = -1;              // under the engine's mutex
+  Lane* next_ready = nullptr;        // under the engine's mutex, while the state is kReady
 
  private:
   Progress progress_;
-  int priority_;
+  std::atomic<int> priority_;  // relaxed: a worker that looks around may compare a lane that just changed hands
   mutable std::mutex failure_mutex_;
   Status failure_;
 };

@@ -61,8 +61,8 @@ class Progress {
  private:
   struct Waiter {
     std::uint64_t sequence;
-    Lane* lane;       // or
-    Parker* parker;   // a host thread
+    Lane* lane;      // or
+    Parker* parker;  // a host thread
   };
   static constexpr std::size_t kUsualWaiters = 8;
   struct FailedRange {

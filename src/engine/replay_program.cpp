@@ -90,8 +90,9 @@ Status ReplayProgram::recover() {
   if (!cancelled_) return {};
   const std::uint64_t passed = done_.progress().completed();
   if (passed < begun_) {
-    return {ErrorCode::kBusy, "graph '" + layout_.name + "' has " + std::to_string(begun_ - passed) +
-                                  " cancelled steps that have not passed yet; synchronize or recover their streams first"};
+    return {ErrorCode::kBusy,
+            "graph '" + layout_.name + "' has " + std::to_string(begun_ - passed) +
+                " cancelled steps that have not passed yet; synchronize or recover their streams first"};
   }
   cancelled_ = false;
   cancelled_to_ = begun_;

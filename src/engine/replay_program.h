@@ -26,8 +26,8 @@
 namespace slipway::internal {
 
 struct PatchPlace {
-  std::uint32_t from;   // in the block
-  std::uint32_t to;     // in the tape
+  std::uint32_t from;  // in the block
+  std::uint32_t to;    // in the tape
   std::uint32_t bytes;
 };
 

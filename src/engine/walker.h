@@ -39,7 +39,9 @@ template <class Executor>
 class Walker {
  public:
   Walker(Executor& executor, Engine& engine, Lane& lane)
-      : executor_(executor), engine_(engine), lane_(lane),
+      : executor_(executor),
+        engine_(engine),
+        lane_(lane),
         log_(executor.environment().timeline.load(std::memory_order_acquire)),
         at_(lane.read_position.load(std::memory_order_relaxed)) {}
 
@@ -80,15 +82,10 @@ class Walker {
       discard(header, sequence);
       return true;
     }
-    if (log_) [[unlikely]] log_->started(sink(), sequence, now_ns());
+    if (log_) [[unlikely]]
+      log_->started(sink(), sequence, now_ns());
     switch (header.kind) {
-      case RecordKind::kLaunch:
-        try {
-          executor_.launch(record_cast<LaunchRecord>(header), lane_);
-        } catch (...) {
-          lane_.fail(sequence, failure_of_launch(record_cast<LaunchRecord>(header), sequence - lane_.base));
-        }
-        break;
+      case RecordKind::kLaunch: launch(record_cast<LaunchRecord>(header), sequence); break;
       case RecordKind::kCopy:
       case RecordKind::kCopyInline: copy(header); break;
       case RecordKind::kFill: executor_.fill(record_cast<FillRecord>(header)); break;
@@ -106,9 +103,18 @@ class Walker {
       case RecordKind::kPad: break;
     }
     lane_.sequence = sequence;
-    if (log_) [[unlikely]] log_->ended(sink(), sequence, now_ns());
+    if (log_) [[unlikely]]
+      log_->ended(sink(), sequence, now_ns());
     lane_.progress().advance(sequence);
     return true;
+  }
+
+  void launch(const LaunchRecord& record, std::uint64_t sequence) {
+    try {
+      executor_.launch(record, lane_);
+    } catch (...) {
+      lane_.fail(sequence, failure_of_launch(record, sequence - lane_.base));
+    }
   }
 
   void copy(const RecordHeader& header) {
@@ -127,7 +133,8 @@ class Walker {
       if (event.timing()) event.passed(now_ns());
     }
     executor_.event(record, RecordKind::kEventMark);
-    if (log_) [[unlikely]] log_->ended(sink(), sequence, now_ns());
+    if (log_) [[unlikely]]
+      log_->ended(sink(), sequence, now_ns());
     lane_.progress().announce(sequence, freed_);
     engine_.make_ready(freed_);
   }
@@ -136,9 +143,8 @@ class Walker {
   bool blocks_on(Progress& source, std::uint64_t count) {
     if (source.completed() >= count) return false;
     leave(WalkResult::kBlocked);
-    return source.add_waiter(count, &lane_, [&] {
-      lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
-    });
+    return source.add_waiter(count, &lane_,
+                             [&] { lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst); });
   }
 
   // Walks the program's tape for one step, from where it was left. Steps of a program are serial.
@@ -186,7 +192,8 @@ class Walker {
                        reinterpret_cast<const void*>(record_cast<CopyRecord>(header).from));
         break;
       case RecordKind::kCopyInline:
-        executor_.copy(record_cast<CopyRecord>(header), reinterpret_cast<const std::byte*>(&header) + kCopyInlineOffset);
+        executor_.copy(record_cast<CopyRecord>(header),
+                       reinterpret_cast<const std::byte*>(&header) + kCopyInlineOffset);
         break;
       case RecordKind::kFill: executor_.fill(record_cast<FillRecord>(header)); break;
       case RecordKind::kHostFunction:
@@ -194,7 +201,8 @@ class Walker {
         break;
       default: break;
     }
-    if (log_) [[unlikely]] log_node(header, program, step, sequence, started_ns);
+    if (log_) [[unlikely]]
+      log_node(header, program, step, sequence, started_ns);
     return true;
   }
 
@@ -285,11 +293,12 @@ class Walker {
       lane_.payload_handed_over = true;
       lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
       // The lane is the host thread's until it makes it ready.
-      engine_.host_thread().post(std::move(function), sequence - lane_.base, [&engine = engine_, &lane = lane_](Status status) {
-        lane.resumed = true;
-        lane.resume_status = std::move(status);
-        engine.make_ready(lane);
-      });
+      engine_.host_thread().post(std::move(function), sequence - lane_.base,
+                                 [&engine = engine_, &lane = lane_](Status status) {
+                                   lane.resumed = true;
+                                   lane.resume_status = std::move(status);
+                                   engine.make_ready(lane);
+                                 });
       return false;
     }
     if (!outcome.ok()) lane_.fail(sequence, std::move(outcome));

@@ -10,8 +10,8 @@ Capture::Capture(const Stream& stream, std::string name) {
   internal::StreamImpl& s = internal::deref(stream, "the stream");
   s.check_open();
   if (s.capture()) {
-    throw Error(ErrorCode::kFailedPrecondition, "the stream '" + s.name() +
-                                                    "' is being captured already; end that capture first");
+    throw Error(ErrorCode::kFailedPrecondition,
+                "the stream '" + s.name() + "' is being captured already; end that capture first");
   }
   impl_ = std::make_shared<internal::CaptureImpl>(stream.impl(), std::move(name));
   s.set_capture(impl_);

@@ -44,7 +44,8 @@ CaptureImpl::CaptureImpl(const std::shared_ptr<StreamImpl>& origin, std::string 
 }
 
 void CaptureImpl::require_valid() {
-  if (released_) throw Error(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has ended already");
+  if (released_)
+    throw Error(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has ended already");
   invalid_.throw_if_error();
 }
 
@@ -172,13 +173,14 @@ void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
   const std::lock_guard lock(mutex_);
   require_valid();
   if (other && other.get() != this) {
-    invalidate(ErrorCode::kFailedPrecondition, "was to be joined by the stream '" + stream.name() +
-                                                   "', which another capture has; end that one first");
+    invalidate(ErrorCode::kFailedPrecondition,
+               "was to be joined by the stream '" + stream.name() + "', which another capture has; end that one first");
   }
   if (event.captured_by.lock().get() != this) {
-    invalidate(ErrorCode::kFailedPrecondition, "has the stream '" + stream.name() +
-                                                   "' wait for an event that was not marked inside it; mark the event on "
-                                                   "a stream of this capture, or wait before capturing");
+    invalidate(ErrorCode::kFailedPrecondition,
+               "has the stream '" + stream.name() +
+                   "' wait for an event that was not marked inside it; mark the event on "
+                   "a stream of this capture, or wait before capturing");
   }
   if (!other) {
     std::shared_ptr<StreamImpl> shared;
@@ -250,7 +252,8 @@ std::vector<ParameterRef> CaptureImpl::add_operation(const std::string& name, st
   const std::lock_guard lock(mutex_);
   require_valid();
   if (!function) {
-    throw Error(ErrorCode::kInvalidArgument, "the operation '" + name + "' has an empty function; pass something to call");
+    throw Error(ErrorCode::kInvalidArgument,
+                "the operation '" + name + "' has an empty function; pass something to call");
   }
   OperationDefinition operation{name, {}, {}, std::move(function)};
   for (const ParameterRef& input : inputs) {
@@ -300,10 +303,10 @@ Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {
     const auto own = s.seen.find(s.stream.get());
     const std::size_t nodes = own == s.seen.end() ? 0 : own->second;
     if (s.stream.get() == origin_ || joined[s.stream.get()] >= nodes) continue;
-    return Status(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has the stream '" +
-                                                      s.stream->name() +
-                                                      "', which was not joined back; mark an event on it at its end and "
-                                                      "wait for that on the stream where the capture began");
+    return Status(ErrorCode::kFailedPrecondition,
+                  "the capture '" + definition_->name + "' has the stream '" + s.stream->name() +
+                      "', which was not joined back; mark an event on it at its end and "
+                      "wait for that on the stream where the capture began");
   }
   definition_->block_bytes = static_cast<std::uint32_t>((block_.size() + 15) / 16 * 16);
   definition_->initial_block = block_;

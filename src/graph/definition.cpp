@@ -20,7 +20,8 @@ namespace {
                                    std::size_t count, ArgKind kind) {
   throw Error(ErrorCode::kInvalidArgument, "operation '" + operation.name + "' took " + what + " " +
                                                std::to_string(index) + " as " + name_of(kind) + ", but it has " +
-                                               std::to_string(count) + " of them and that one, if any, is of another "
+                                               std::to_string(count) +
+                                               " of them and that one, if any, is of another "
                                                "type; use the type it was declared with");
 }
 

@@ -26,7 +26,7 @@ struct Variable {
 
 struct OperationDefinition {
   std::string name;
-  std::vector<std::uint32_t> inputs;   // variables
+  std::vector<std::uint32_t> inputs;  // variables
   std::vector<std::uint32_t> outputs;
   OperationFunction function;
 };
@@ -35,9 +35,9 @@ struct NodeDefinition {
   std::string kind;  // "launch", "copy", "mark", ...
   std::string name;
   std::string stream;
-  std::string detail;                  // grid, bytes
-  std::vector<std::uint32_t> after;    // nodes that it depends on
-  std::vector<std::uint32_t> reads;    // variables
+  std::string detail;                // grid, bytes
+  std::vector<std::uint32_t> after;  // nodes that it depends on
+  std::vector<std::uint32_t> reads;  // variables
 };
 
 // What the records of a tape point to. Refers to no device, so that the device's retire list may hold it.

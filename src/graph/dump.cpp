@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/definition.h"
 #include "device/handles.h"
+#include "graph/definition.h"
 
 namespace slipway {
 namespace {
@@ -47,7 +47,8 @@ std::string type_of(const internal::Variable& v) { return v.is_grid ? "grid" : n
 std::string as_text(const DefinitionImpl& d) {
   const auto name = [&](std::uint32_t n) { return d.variables[n].name; };
   std::string text = "graph " + d.name + ": " + std::to_string(d.nodes.size()) + " nodes, " +
-                     std::to_string(d.groups.size()) + " update groups, " + std::to_string(d.tape.size_bytes()) + " bytes\n";
+                     std::to_string(d.groups.size()) + " update groups, " + std::to_string(d.tape.size_bytes()) +
+                     " bytes\n";
   for (const auto& v : d.variables) {
     if (v.gate == 0) text += "parameter " + v.name + ": " + type_of(v) + "\n";
   }
@@ -80,9 +81,9 @@ std::string as_json(const DefinitionImpl& d) {
                    "], \"outputs\": [" + joined(o.outputs, ", ", name) + "]}";
           });
   text += "],\n \"nodes\": [\n  " + joined(d.nodes, ",\n  ", [&](const NodeDefinition& n) {
-            return "{\"kind\": " + quoted(n.kind) + ", \"name\": " + quoted(n.name) + ", \"stream\": " + quoted(n.stream) +
-                   ", \"detail\": " + quoted(n.detail) + ", \"after\": [" + numbers(n.after) + "], \"reads\": [" +
-                   joined(n.reads, ", ", name) + "]}";
+            return "{\"kind\": " + quoted(n.kind) + ", \"name\": " + quoted(n.name) +
+                   ", \"stream\": " + quoted(n.stream) + ", \"detail\": " + quoted(n.detail) + ", \"after\": [" +
+                   numbers(n.after) + "], \"reads\": [" + joined(n.reads, ", ", name) + "]}";
           });
   return text + "]}\n";
 }
@@ -93,7 +94,8 @@ std::string as_graphviz(const DefinitionImpl& d) {
     const NodeDefinition& n = d.nodes[i];
     const std::string label = n.name + (n.detail.empty() ? "" : "\n" + n.detail);
     text += "  n" + std::to_string(i) + " [label=" + quoted(label) + (n.reads.empty() ? "" : ", style=filled") + "];\n";
-    for (const std::uint32_t before : n.after) text += "  n" + std::to_string(before) + " -> n" + std::to_string(i) + ";\n";
+    for (const std::uint32_t before : n.after)
+      text += "  n" + std::to_string(before) + " -> n" + std::to_string(i) + ";\n";
   }
   return text + "}\n";
 }

@@ -61,7 +61,8 @@ std::uint64_t ExecutableCore::begin(StreamImpl& stream, bool opens) {
   if (!begun.ok()) {
     ErrorDetails details = begun.status().details();
     details.submitted = false;
-    details.sentence = "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
+    details.sentence =
+        "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
     Status(std::move(details)).throw_if_error();
   }
   const std::lock_guard lock(mutex_);
@@ -150,7 +151,8 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
 }
 
 void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
-  definition_->device->owed().add({this, step, &stream, thread_id(), &definition_->name, &definition_->groups.front().name});
+  definition_->device->owed().add(
+      {this, step, &stream, thread_id(), &definition_->name, &definition_->groups.front().name});
 }
 
 void ExecutableCore::leave_open(StreamImpl& stream, std::uint64_t step) {
@@ -198,8 +200,8 @@ ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
     return open;
   }
   if (step == 0 || step > begun) {
-    throw Error(ErrorCode::kInvalidArgument, which + " was to be published, and only " + std::to_string(begun) +
-                                                 " were launched; launch it first");
+    throw Error(ErrorCode::kInvalidArgument,
+                which + " was to be published, and only " + std::to_string(begun) + " were launched; launch it first");
   }
   throw Error(ErrorCode::kFailedPrecondition, which + " was published already; values belong to exactly one step");
 }
@@ -390,7 +392,8 @@ void ExecutableCore::drop() {
     changed_.notify_all();
     for (const OpenStep& open : open_) {
       // What the updater has or will get is still published; the rest has nobody left.
-      const bool has_values = std::any_of(updates_.begin(), updates_.end(), [&](auto& u) { return u.step == open.step; });
+      const bool has_values =
+          std::any_of(updates_.begin(), updates_.end(), [&](auto& u) { return u.step == open.step; });
       if (!open.busy && !has_values && (first == 0 || open.step < first)) first = open.step;
     }
   }
@@ -413,19 +416,21 @@ void ExecutableCore::cancel_late() {
   {
     const std::lock_guard lock(mutex_);
     for (const OpenStep& open : open_) {
-      if (!open.busy && now_ns() - open.launched_ns > limit_ns && (late.step == 0 || open.step < late.step)) late = open;
+      if (!open.busy && now_ns() - open.launched_ns > limit_ns && (late.step == 0 || open.step < late.step))
+        late = open;
     }
   }
   if (late.step == 0) return;
   const std::string gate = late.gates_open == 0 ? "values" : definition_->operations[late.gates_open - 1].name;
-  cancel(late.step, cancelled_error(late.step, ErrorCode::kTimeout,
-                                    "gate '" + gate + "' was not opened within " + std::to_string(limit_ns / 1'000'000) +
-                                        " ms by the thread that owed it (thread " + std::to_string(late.thread) + ")"));
+  cancel(late.step,
+         cancelled_error(late.step, ErrorCode::kTimeout,
+                         "gate '" + gate + "' was not opened within " + std::to_string(limit_ns / 1'000'000) +
+                             " ms by the thread that owed it (thread " + std::to_string(late.thread) + ")"));
 }
 
 void ExecutableCore::helper_main() {
   const std::int64_t limit_ns = options_.watchdog.count() > 0 ? std::chrono::nanoseconds(options_.watchdog).count()
-                                                             : definition_->device->rules().default_limit_ns;
+                                                              : definition_->device->rules().default_limit_ns;
   const auto look_every = std::chrono::nanoseconds(std::clamp<std::int64_t>(limit_ns / 8, 1'000'000, 1'000'000'000));
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -47,11 +47,12 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::uint64_t step = 0;
     std::uint32_t gates_open = 0;
     bool busy = false;
-    std::uint64_t thread = 0;         // that launched it
+    std::uint64_t thread = 0;  // that launched it
     std::int64_t launched_ns = 0;
   };
   struct Counts {
-    std::atomic<std::uint64_t> launches{0}, replay_first{0}, update_first{0}, published{0}, operation_calls{0}, cancelled{0};
+    std::atomic<std::uint64_t> launches{0}, replay_first{0}, update_first{0}, published{0}, operation_calls{0},
+        cancelled{0};
   };
 
   void check_usable(StreamImpl& stream);

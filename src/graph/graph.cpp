@@ -20,16 +20,17 @@ StepValues ExecutableImpl::values() const {
 
 const std::vector<std::byte>& ExecutableImpl::bytes_of(const StepValues& values) const {
   if (values.definition_ == core->shared_definition()) return values.bytes_;
-  throw Error(ErrorCode::kInvalidNode, std::string("values of ") +
-                                           (values.definition_ ? "graph '" + values.definition_->name + "'" : "no graph") +
-                                           " were given to graph '" + core->definition().name +
-                                           "'; use those that its own values() made");
+  throw Error(ErrorCode::kInvalidNode,
+              std::string("values of ") +
+                  (values.definition_ ? "graph '" + values.definition_->name + "'" : "no graph") +
+                  " were given to graph '" + core->definition().name + "'; use those that its own values() made");
 }
 
 }  // namespace internal
 
 std::byte* StepValues::place(const ParameterRef& parameter, std::size_t size) {
-  if (!definition_) throw Error(ErrorCode::kInvalidArgument, "empty step values were set; get them from ExecutableGraph::values()");
+  if (!definition_)
+    throw Error(ErrorCode::kInvalidArgument, "empty step values were set; get them from ExecutableGraph::values()");
   const auto& variables = definition_->variables;
   if (parameter.capture != definition_->capture_id || parameter.number >= variables.size()) {
     throw Error(ErrorCode::kInvalidNode, "a parameter of another graph was set in the values of graph '" +
@@ -37,7 +38,8 @@ std::byte* StepValues::place(const ParameterRef& parameter, std::size_t size) {
   }
   const internal::Variable& v = variables[parameter.number];
   if (v.gate != 0 || v.size != size) {
-    throw Error(ErrorCode::kInvalidArgument, "'" + v.name + "' of graph '" + definition_->name + "' was set, but it is " +
+    throw Error(ErrorCode::kInvalidArgument, "'" + v.name + "' of graph '" + definition_->name +
+                                                 "' was set, but it is " +
                                                  (v.gate != 0 ? "computed by an operation" : "of another type"));
   }
   return bytes_.data() + v.offset;
@@ -75,9 +77,10 @@ Step ExecutableGraph::launch(const Stream& stream) const {
   internal::ExecutableImpl& graph = deref(*this, "the graph");
   (void)deref(stream, "the stream");
   if (!graph.core->definition().groups.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "graph '" + graph.core->definition().name +
-                                                 "' has parameters and was launched without values; pass values, or use "
-                                                 "launch_open() and publish()");
+    throw Error(ErrorCode::kInvalidArgument,
+                "graph '" + graph.core->definition().name +
+                    "' has parameters and was launched without values; pass values, or use "
+                    "launch_open() and publish()");
   }
   return graph.core->launch_plain(stream.impl());
 }

@@ -45,9 +45,11 @@ inline bool is_aligned(const PlanImpl& plan, const std::byte* packed) noexcept {
 }
 
 GuardMiss check_guards(const PlanImpl& plan, const std::byte* packed) noexcept {
-  if (!is_aligned(plan, packed)) [[unlikely]] return GuardMiss::kAlignment;
+  if (!is_aligned(plan, packed)) [[unlikely]]
+    return GuardMiss::kAlignment;
   for (const RangeGuard& guard : plan.range_guards) {
-    if (!in_range(guard, packed)) [[unlikely]] return GuardMiss::kRange;
+    if (!in_range(guard, packed)) [[unlikely]]
+      return GuardMiss::kRange;
   }
   return GuardMiss::kNone;
 }
@@ -99,7 +101,8 @@ inline void write_direct(const PlanImpl& plan, std::byte* place, const CheckedSh
 // registers that need no saving. False: nothing was submitted, and launch_checked() is to find out why.
 template <bool kDirect>
 inline bool try_launch(const PlanImpl& plan, StreamImpl& stream, const CheckedShape* shape, const std::byte* packed) {
-  if (!stream.try_enter()) [[unlikely]] return false;
+  if (!stream.try_enter()) [[unlikely]]
+    return false;
   Sink& sink = stream.sink();
   if (!sink.has_room(plan.record_bytes)) [[unlikely]] {
     stream.leave();
@@ -114,7 +117,8 @@ inline bool try_launch(const PlanImpl& plan, StreamImpl& stream, const CheckedSh
   stream.counters().planned_launches.add();
   const bool must_kick = sink.commit(plan.record_bytes);
   stream.leave();
-  if (must_kick) [[unlikely]] kick(stream);
+  if (must_kick) [[unlikely]]
+    kick(stream);
   return true;
 }
 
@@ -150,8 +154,10 @@ Reason reason_of(GuardMiss miss) noexcept {
 [[gnu::noinline]] void launch_checked(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape,
                                       const CheckedShape* given, const std::byte* packed) {
   const GuardMiss miss = check_guards(plan, packed);
-  if (miss != GuardMiss::kNone) [[unlikely]] return launch_missed(plan, stream, shape, packed, miss);
-  if (shape.empty) [[unlikely]] return launch_empty(plan, stream);
+  if (miss != GuardMiss::kNone) [[unlikely]]
+    return launch_missed(plan, stream, shape, packed, miss);
+  if (shape.empty) [[unlikely]]
+    return launch_empty(plan, stream);
   if (&stream.device() == plan.direct_for) {
     if (try_launch<true>(plan, stream, given, packed)) return;
   } else if (&stream.device() == plan.device) {
@@ -170,7 +176,8 @@ using internal::StreamImpl;
 
 void launch_static(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed, std::uint64_t addresses) {
   const bool plain = &stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0;
-  if (plain && internal::try_launch<true>(plan, stream, nullptr, packed)) [[likely]] return;
+  if (plain && internal::try_launch<true>(plan, stream, nullptr, packed)) [[likely]]
+    return;
   internal::launch_checked(plan, stream, plan.shape, nullptr, packed);
 }
 
@@ -179,7 +186,8 @@ void launch_grid(const PlanImpl& plan, StreamImpl& stream, const Extent& grid, c
   CheckedShape shape = plan.shape;
   internal::check_grid(plan.device->info(), plan.kernel.impl()->code->name, grid, shape);
   const bool plain = &stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0 && !shape.empty;
-  if (plain && internal::try_launch<true>(plan, stream, &shape, packed)) [[likely]] return;
+  if (plain && internal::try_launch<true>(plan, stream, &shape, packed)) [[likely]]
+    return;
   internal::launch_checked(plan, stream, shape, &shape, packed);
 }
 

@@ -18,14 +18,15 @@ void take_fixed(PlanImpl& plan, const KernelCode& code, const PlanOptions& optio
     const std::string where = "fixed argument " + std::to_string(index) + " of a plan for kernel '" + code.name + "'";
     if (index >= code.signature.size()) {
       throw Error(ErrorCode::kInvalidArgument, where + " is beyond the last of its " +
-                                                   std::to_string(code.signature.size()) +
-                                                   " parameters; count from 0");
+                                                   std::to_string(code.signature.size()) + " parameters; count from 0");
     }
     if (code.signature[index].kind == ArgKind::kTensor) {
-      throw Error(ErrorCode::kInvalidArgument, where + " is a tensor, and a tensor's address is not constant; pass it "
-                                                       "at each launch");
+      throw Error(ErrorCode::kInvalidArgument, where +
+                                                   " is a tensor, and a tensor's address is not constant; pass it "
+                                                   "at each launch");
     }
-    const bool twice = std::any_of(plan.fixed.begin(), plan.fixed.end(), [&, i = index](auto& f) { return f.first == i; });
+    const bool twice =
+        std::any_of(plan.fixed.begin(), plan.fixed.end(), [&, i = index](auto& f) { return f.first == i; });
     if (twice) throw Error(ErrorCode::kInvalidArgument, where + " is given twice; give it once");
     const GuardMiss miss = check_specialisation(code.signature[index], argument);
     if (miss != GuardMiss::kNone) {
@@ -73,7 +74,9 @@ void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t argum
 
 // May the record's tail be written in whole words? Not when something fixed lies behind the run-time arguments.
 void find_direct(PlanImpl& plan, std::uint32_t arguments_offset) {
-  if (plan.has_wider_slots || plan.runs.size() > 1 || !plan.fixed.empty() || !plan.range_guards.empty() || plan.shape.empty) return;
+  if (plan.has_wider_slots || plan.runs.size() > 1 || !plan.fixed.empty() || !plan.range_guards.empty() ||
+      plan.shape.empty)
+    return;
   if (!plan.runs.empty() && (plan.runs.front().from != 0 || plan.runs.front().to != arguments_offset)) return;
   if (plan.record_bytes > arguments_offset + plan.packed_bytes) return;
   plan.record_bytes = arguments_offset + plan.packed_bytes;
@@ -90,7 +93,9 @@ std::shared_ptr<PlanImpl> build(const Kernel& kernel, const PlanOptions& options
   if (options.fallback) {
     KernelImpl& fallback = deref(*options.fallback, "the fallback kernel of a plan");
     check_same_device(*k.device, *fallback.device, "the fallback kernel of a plan");
-    const auto same_kind = [](const Parameter& a, const Parameter& b) { return a.kind == b.kind && a.size_bytes == b.size_bytes; };
+    const auto same_kind = [](const Parameter& a, const Parameter& b) {
+      return a.kind == b.kind && a.size_bytes == b.size_bytes;
+    };
     if (!std::equal(code.signature.begin(), code.signature.end(), fallback.code->signature.begin(),
                     fallback.code->signature.end(), same_kind)) {
       throw Error(ErrorCode::kInvalidArgument, "the fallback kernel '" + fallback.code->name + "' takes (" +
@@ -160,10 +165,9 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
                                                        : "has no static shape; give a grid with each launch"));
   }
   if (arguments.size() != plan.runtime_signature.size()) {
-    throw Error(ErrorCode::kInvalidArgument, "a plan for kernel '" + name + "' expected " +
-                                                 std::to_string(plan.runtime_signature.size()) +
-                                                 " run-time arguments, got " + std::to_string(arguments.size()) +
-                                                 "; leave out the fixed ones");
+    throw Error(ErrorCode::kInvalidArgument,
+                "a plan for kernel '" + name + "' expected " + std::to_string(plan.runtime_signature.size()) +
+                    " run-time arguments, got " + std::to_string(arguments.size()) + "; leave out the fixed ones");
   }
   alignas(16) std::byte packed[internal::kMaxArgumentBytes + 64];
   std::memset(packed, 0, plan.packed_bytes);
@@ -207,10 +211,11 @@ void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> para
   const std::string& name = plan->kernel.name();
   const std::string where = "a typed handle of a plan for kernel '" + name + "' ";
   if (plan->has_static_shape != wants_static) {
-    throw Error(ErrorCode::kInvalidArgument, where + (wants_static ? "without a static shape was asked for with typed(); "
-                                                                     "use typed_grid(), whose calls bring the grid"
-                                                                   : "with a static shape was asked for with "
-                                                                     "typed_grid(); use typed()"));
+    throw Error(ErrorCode::kInvalidArgument,
+                where + (wants_static ? "without a static shape was asked for with typed(); "
+                                        "use typed_grid(), whose calls bring the grid"
+                                      : "with a static shape was asked for with "
+                                        "typed_grid(); use typed()"));
   }
   if (parameters.size() != plan->runtime_signature.size()) {
     throw Error(ErrorCode::kInvalidArgument, where + "has " + std::to_string(parameters.size()) + " types, but " +

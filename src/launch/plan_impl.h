@@ -25,7 +25,7 @@ struct ArgumentRun {
 struct AlignmentGuard {
   std::uint32_t offset;  // of the address in the packed run-time arguments
   std::uint32_t parameter;
-  std::uint64_t mask;    // bits that must be zero
+  std::uint64_t mask;  // bits that must be zero
 };
 
 struct RangeGuard {
@@ -43,10 +43,10 @@ struct alignas(64) PlanImpl {
   const std::byte* record = nullptr;       // the template
   std::uint64_t guard_bits = 0;            // of all alignment guards: no tensor has one of them, no guard is missed
   std::uint32_t record_bytes = 0;
-  std::uint32_t packed_bytes = 0;          // of the run-time arguments, rounded up to 16
+  std::uint32_t packed_bytes = 0;  // of the run-time arguments, rounded up to 16
   bool has_extent = false;
   bool has_static_shape = false;
-  bool has_wider_slots = false;            // than the values packed for them
+  bool has_wider_slots = false;  // than the values packed for them
   DeviceImpl* device = nullptr;
 
   std::vector<AlignmentGuard> alignment_guards;
@@ -57,8 +57,8 @@ struct alignas(64) PlanImpl {
   std::shared_ptr<std::byte[]> record_storage;
   Kernel kernel;
   std::optional<Kernel> fallback;
-  CheckedShape shape;                      // without a static shape: its grid is each call's
-  Signature runtime_signature;             // of the run-time arguments, in order
+  CheckedShape shape;                         // without a static shape: its grid is each call's
+  Signature runtime_signature;                // of the run-time arguments, in order
   std::vector<std::uint32_t> runtime_index;   // their positions in the kernel's signature
   std::vector<std::uint32_t> packed_offsets;  // their places in the packed arguments
   std::vector<std::pair<std::size_t, Argument>> fixed;

@@ -17,7 +17,7 @@ struct KernelCode : std::enable_shared_from_this<KernelCode> {
   std::string name;
   Signature signature;
   ArgumentLayout layout;
-  std::shared_ptr<void> module;   // what must stay loaded for as long as the code may run
+  std::shared_ptr<void> module;  // what must stay loaded for as long as the code may run
 
   virtual ~KernelCode() = default;
 };

@@ -199,11 +199,10 @@ Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescr
                         "; the known kinds are tensor, i8 to u64, f16, bf16, f32, f64, bool and bytes");
     }
     if (!std::has_single_bit(p.pointer_alignment) || !std::has_single_bit(p.align_bytes) || p.align_bytes > 64) {
-      return Status(ErrorCode::kInvalidArgument, where + " asks for an alignment of " +
-                                                     std::to_string(std::has_single_bit(p.pointer_alignment)
-                                                                        ? p.align_bytes
-                                                                        : p.pointer_alignment) +
-                                                     " bytes; alignments are powers of two, at most 64 for bytes");
+      return Status(ErrorCode::kInvalidArgument,
+                    where + " asks for an alignment of " +
+                        std::to_string(std::has_single_bit(p.pointer_alignment) ? p.align_bytes : p.pointer_alignment) +
+                        " bytes; alignments are powers of two, at most 64 for bytes");
     }
     if (p.kind == ArgKind::kBytes && (p.size_bytes == 0 || p.size_bytes > kMaxBytesParameter)) {
       return Status(ErrorCode::kInvalidArgument, where + " has " + std::to_string(p.size_bytes) +
@@ -217,9 +216,8 @@ Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescr
     const std::uint32_t size = size_of(p, abi);
     layout.slots.push_back({p.kind, place(size, alignment_of(p, abi)), size});
     if (at > limit_bytes) {
-      return Status(ErrorCode::kInvalidArgument, "the packed arguments reach " + std::to_string(at) +
-                                                     " bytes at " + where + ", and the limit is " +
-                                                     std::to_string(limit_bytes) +
+      return Status(ErrorCode::kInvalidArgument, "the packed arguments reach " + std::to_string(at) + " bytes at " +
+                                                     where + ", and the limit is " + std::to_string(limit_bytes) +
                                                      "; pass large values through a tensor");
     }
   }
@@ -268,9 +266,8 @@ Status specialisation_error(const std::string& kernel, std::size_t index, const 
                   std::to_string(p.max_value) + "; give the plan a fallback kernel for other values"};
     }
     case GuardMiss::kDtype:
-      return {ErrorCode::kInvalidArgument, where + " is a tensor of " + name_of(a.dtype()) +
-                                               ", and the kernel reads " + name_of(p.dtype) +
-                                               "; convert it or use a kernel for that type"};
+      return {ErrorCode::kInvalidArgument, where + " is a tensor of " + name_of(a.dtype()) + ", and the kernel reads " +
+                                               name_of(p.dtype) + "; convert it or use a kernel for that type"};
     case GuardMiss::kNone: break;
   }
   return {};

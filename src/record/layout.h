@@ -20,8 +20,8 @@ constexpr std::uint32_t kMaxBytesParameter = 4096;
 struct AbiDescriptor {
   std::uint32_t hidden_pointers = 0;  // 8-byte slots ahead of the arguments
   std::uint32_t bool_bytes = 1;
-  bool grid_words = false;        // three 32-bit grid dimensions behind the arguments
-  bool round_up_tail = false;     // the size is a multiple of the largest alignment met, at least 4
+  bool grid_words = false;     // three 32-bit grid dimensions behind the arguments
+  bool round_up_tail = false;  // the size is a multiple of the largest alignment met, at least 4
 };
 
 struct ArgumentSlot {

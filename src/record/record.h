@@ -37,8 +37,8 @@ enum class RecordKind : std::uint8_t {
 struct RecordHeader {
   std::uint32_t size_bytes = 0;  // with everything behind it, a multiple of kRecordAlignment
   RecordKind kind = RecordKind::kPad;
-  std::uint8_t flags = 0;             // of the kind
-  std::uint16_t payload_offset = 0;   // launches: where the packed arguments begin
+  std::uint8_t flags = 0;            // of the kind
+  std::uint16_t payload_offset = 0;  // launches: where the packed arguments begin
 };
 static_assert(sizeof(RecordHeader) == 8);
 
@@ -66,9 +66,9 @@ enum class CopyDirection : std::uint8_t { kHostToDevice, kDeviceToHost, kDeviceT
 struct CopyRecord {
   RecordHeader header;  // flags: the CopyDirection
   std::uint64_t to;
-  std::uint64_t from;    // unused by kCopyInline
+  std::uint64_t from;  // unused by kCopyInline
   std::uint64_t bytes;
-  void* staging;         // freed with free() once the copy has passed; may be null
+  void* staging;  // freed with free() once the copy has passed; may be null
 };
 static_assert(sizeof(CopyRecord) == 40);
 constexpr std::uint32_t kCopyInlineOffset = 48;

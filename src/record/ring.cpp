@@ -10,7 +10,8 @@ namespace slipway::internal {
 
 void Ring::Free::operator()(std::byte* p) const noexcept { std::free(p); }
 
-Ring::Ring(std::uint32_t capacity_bytes, const WaitRules& rules) : mask_(std::bit_ceil(capacity_bytes) - 1), rules_(rules) {
+Ring::Ring(std::uint32_t capacity_bytes, const WaitRules& rules)
+    : mask_(std::bit_ceil(capacity_bytes) - 1), rules_(rules) {
   buffer_.reset(static_cast<std::byte*>(std::aligned_alloc(64, std::size_t{mask_} + 1)));
   if (!buffer_) throw std::bad_alloc();
   cursor_ = buffer_.get();
@@ -40,9 +41,8 @@ bool Ring::wait_for_room(std::uint64_t needed_consumed, Status& why, std::int64_
     if (enough()) return true;
     if (!in_time) {
       why = Status(ErrorCode::kTimeout,
-                   "there was no room for another record within " +
-                       std::to_string((deadline - start) / 1'000'000) + " ms: the stream's ring of " +
-                       std::to_string(capacity_bytes()) +
+                   "there was no room for another record within " + std::to_string((deadline - start) / 1'000'000) +
+                       " ms: the stream's ring of " + std::to_string(capacity_bytes()) +
                        " bytes is full of work that does not finish; nothing was submitted. Look for an event or "
                        "gate that nobody opens, or give the stream a larger ring_bytes");
       return false;
@@ -60,8 +60,8 @@ std::uint64_t Ring::consumed_needed(std::uint32_t bytes) const noexcept {
 std::byte* Ring::reserve_slow(std::uint32_t bytes, Status& why, std::int64_t deadline_ns) {
   const std::uint64_t capacity = std::uint64_t{mask_} + 1;
   if (bytes > capacity / 2) {
-    why = Status(ErrorCode::kInvalidArgument, "a record of " + std::to_string(bytes) + " bytes does not fit a ring of " +
-                                                  std::to_string(capacity) +
+    why = Status(ErrorCode::kInvalidArgument, "a record of " + std::to_string(bytes) +
+                                                  " bytes does not fit a ring of " + std::to_string(capacity) +
                                                   " bytes, which takes records of up to half its size; give the "
                                                   "stream a larger ring_bytes");
     return nullptr;

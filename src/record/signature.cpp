@@ -10,7 +10,7 @@
 namespace slipway {
 namespace {
 
-constexpr std::array<const char*, 15> kKindNames{"tensor", "i8",  "i16", "i32",  "i64", "u8",  "u16",  "u32",
+constexpr std::array<const char*, 15> kKindNames{"tensor", "i8",  "i16",  "i32", "i64", "u8",   "u16",  "u32",
                                                  "u64",    "f16", "bf16", "f32", "f64", "bool", "bytes"};
 constexpr std::array<const char*, 14> kDTypeNames{"unknown", "bool", "i8",  "i16", "i32",  "i64", "u8",
                                                   "u16",     "u32",  "u64", "f16", "bf16", "f32", "f64"};
@@ -97,8 +97,10 @@ class Parser {
     for (std::size_t i = 0; i < kKindNames.size(); ++i) {
       if (name == kKindNames[i]) return static_cast<ArgKind>(i);
     }
-    fail("'" + std::string(name) + "' is no argument kind; the kinds are tensor, i8 to i64, u8 to u64, f16, bf16, "
-         "f32, f64, bool and bytes(N,ALIGN)", name);
+    fail("'" + std::string(name) +
+             "' is no argument kind; the kinds are tensor, i8 to i64, u8 to u64, f16, bf16, "
+             "f32, f64, bool and bytes(N,ALIGN)",
+         name);
   }
   DType dtype(std::string_view name) const {
     for (std::size_t i = 0; i < kDTypeNames.size(); ++i) {
@@ -122,8 +124,7 @@ class Parser {
         expect('.');
         p.max_value = number<std::int64_t>();
       } else {
-        fail("'" + std::string(name) + "' does not belong here; tensors take align=N, integers range=A..B",
-             name);
+        fail("'" + std::string(name) + "' does not belong here; tensors take align=N, integers range=A..B", name);
       }
     }
   }

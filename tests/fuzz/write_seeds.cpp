@@ -29,9 +29,9 @@ void append(std::string& bytes, const T& value) {
 std::string model_file(const Config& config) {
   const Model model = make_synthetic_model(config, 1);
   std::string bytes;
-  for (const std::int32_t extent : {config.dim, config.hidden_dim, config.n_layers, config.n_heads, config.n_kv_heads,
-                                    config.separate_classifier ? -config.vocab_size : config.vocab_size,
-                                    config.seq_len}) {
+  for (const std::int32_t extent :
+       {config.dim, config.hidden_dim, config.n_layers, config.n_heads, config.n_kv_heads,
+        config.separate_classifier ? -config.vocab_size : config.vocab_size, config.seq_len}) {
     append(bytes, extent);
   }
   bytes.append(reinterpret_cast<const char*>(model.blob.data()), model.blob.size() * sizeof(float));

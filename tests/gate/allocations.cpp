@@ -27,11 +27,26 @@ void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
 void __libc_free(void*);
 
-[[gnu::visibility("default")]] void* malloc(std::size_t n) { note(); return __libc_malloc(n); }
-[[gnu::visibility("default")]] void* calloc(std::size_t n, std::size_t m) { note(); return __libc_calloc(n, m); }
-[[gnu::visibility("default")]] void* realloc(void* p, std::size_t n) { note(); return __libc_realloc(p, n); }
-[[gnu::visibility("default")]] void* memalign(std::size_t a, std::size_t n) { note(); return __libc_memalign(a, n); }
-[[gnu::visibility("default")]] void* aligned_alloc(std::size_t a, std::size_t n) { note(); return __libc_memalign(a, n); }
+[[gnu::visibility("default")]] void* malloc(std::size_t n) {
+  note();
+  return __libc_malloc(n);
+}
+[[gnu::visibility("default")]] void* calloc(std::size_t n, std::size_t m) {
+  note();
+  return __libc_calloc(n, m);
+}
+[[gnu::visibility("default")]] void* realloc(void* p, std::size_t n) {
+  note();
+  return __libc_realloc(p, n);
+}
+[[gnu::visibility("default")]] void* memalign(std::size_t a, std::size_t n) {
+  note();
+  return __libc_memalign(a, n);
+}
+[[gnu::visibility("default")]] void* aligned_alloc(std::size_t a, std::size_t n) {
+  note();
+  return __libc_memalign(a, n);
+}
 [[gnu::visibility("default")]] int posix_memalign(void** p, std::size_t a, std::size_t n) {
   note();
   *p = __libc_memalign(a, n);

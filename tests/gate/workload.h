@@ -38,8 +38,8 @@ struct Workload {
     slipway::PlanOptions options;
     options.shape = slipway::LaunchShape{};
     plan = slipway::LaunchPlan::create(kernel, options);
-    typed = plan.typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
-                       std::int32_t, float, std::int32_t>();
+    typed = plan.typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>, std::int32_t,
+                       float, std::int32_t>();
     options.shape.reset();
     typed_grid = slipway::LaunchPlan::create(kernel, options)
                      .typed_grid<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
@@ -69,7 +69,8 @@ struct Workload {
   slipway::LaunchPlan plan;
   Typed typed;
   slipway::TypedGridLaunch<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
-                           std::int32_t, float, std::int32_t> typed_grid;
+                           std::int32_t, float, std::int32_t>
+      typed_grid;
 };
 
 }  // namespace gate

@@ -26,8 +26,8 @@ struct Flag {
 inline void raise_flag(Flag flag) { flag.value->store(1); }
 
 inline Module load(const Device& device) {
-  return device.load_table({kernel<&add>("add"), kernel<&put>("put"), kernel<&append>("append"), kernel<&count>("count"),
-                            kernel<&throws>("throws"), kernel<&raise_flag>("raise_flag")});
+  return device.load_table({kernel<&add>("add"), kernel<&put>("put"), kernel<&append>("append"),
+                            kernel<&count>("count"), kernel<&throws>("throws"), kernel<&raise_flag>("raise_flag")});
 }
 
 class GraphOn : public ::testing::TestWithParam<std::string> {

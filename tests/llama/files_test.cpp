@@ -41,9 +41,9 @@ constexpr Config kSmall{8, 12, 2, 4, 2, 300, 16, false};
 
 Bytes header_of(const Config& config) {
   Bytes bytes;
-  for (const std::int32_t field : {config.dim, config.hidden_dim, config.n_layers, config.n_heads, config.n_kv_heads,
-                                   config.separate_classifier ? -config.vocab_size : config.vocab_size,
-                                   config.seq_len}) {
+  for (const std::int32_t field :
+       {config.dim, config.hidden_dim, config.n_layers, config.n_heads, config.n_kv_heads,
+        config.separate_classifier ? -config.vocab_size : config.vocab_size, config.seq_len}) {
     append(bytes, field);
   }
   return bytes;

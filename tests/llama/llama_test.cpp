@@ -71,18 +71,17 @@ template <class... Params>
 Kernel kernel_of(void (*function)(const Block&, Params...)) {
   return [function](const Block& block, const Op& op, const Arguments& arguments) {
     ASSERT_EQ(op.args.size(), sizeof...(Params)) << op.kernel;
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      function(block, arguments.take<Params>(op.args[I])...);
-    }(std::index_sequence_for<Params...>());
+    [&]<std::size_t... I>(std::index_sequence<I...>) { function(block, arguments.take<Params>(op.args[I])...); }
+    (std::index_sequence_for<Params...>());
   };
 }
 
 const std::map<std::string_view, Kernel>& kernel_table() {
   static const std::map<std::string_view, Kernel> table{
-      {"embed", kernel_of(kernels::embed)},         {"rmsnorm", kernel_of(kernels::rmsnorm)},
-      {"matmul", kernel_of(kernels::matmul)},       {"rope", kernel_of(kernels::rope)},
-      {"store_kv", kernel_of(kernels::store_kv)},   {"attention", kernel_of(kernels::attention)},
-      {"add", kernel_of(kernels::add)},             {"silu_mul", kernel_of(kernels::silu_mul)},
+      {"embed", kernel_of(kernels::embed)},       {"rmsnorm", kernel_of(kernels::rmsnorm)},
+      {"matmul", kernel_of(kernels::matmul)},     {"rope", kernel_of(kernels::rope)},
+      {"store_kv", kernel_of(kernels::store_kv)}, {"attention", kernel_of(kernels::attention)},
+      {"add", kernel_of(kernels::add)},           {"silu_mul", kernel_of(kernels::silu_mul)},
   };
   return table;
 }
@@ -138,9 +137,10 @@ TEST(Golden, DirectPrintsWhatTheReferencePrints) {
   for (const Case& golden : {Case{"", 200, "golden-once-200.txt"}, {"Lily and Tom", 256, "golden-lily-256.txt"}}) {
     Sampler greedy(SamplerOptions{});
     std::string text;
-    generate(tokenizer, greedy, golden.prompt, golden.steps,
-             [&](std::int32_t token, std::int32_t position) { return direct.forward(token, position); },
-             [&](std::string_view piece) { text += piece; });
+    generate(
+        tokenizer, greedy, golden.prompt, golden.steps,
+        [&](std::int32_t token, std::int32_t position) { return direct.forward(token, position); },
+        [&](std::string_view piece) { text += piece; });
     EXPECT_EQ(text + "\n", read_text(folder / golden.file));
   }
 }

@@ -92,8 +92,13 @@ TEST(Tokenizer, NeverMakesControlOrByteTokensFromTextThatSpellsThem) {
 TEST(Tokenizer, RoundTripsAnyBytes) {
   const Tokenizer tokenizer = make_synthetic_tokenizer(512);
   SplitMix64 random(5);
-  std::vector<std::string> texts = {"a", " a", "  ", "Lily and Tom", "na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x98\x80",
-                                    "\x80\xBF\xFF\xC0", std::string("a\0b", 3)};
+  std::vector<std::string> texts = {"a",
+                                    " a",
+                                    "  ",
+                                    "Lily and Tom",
+                                    "na\xC3\xAFve \xE2\x82\xAC \xF0\x9F\x98\x80",
+                                    "\x80\xBF\xFF\xC0",
+                                    std::string("a\0b", 3)};
   for (int i = 0; i < 200; ++i) {
     std::string text;
     for (std::uint64_t left = 1 + random.next() % 40; left > 0; --left) {
@@ -193,8 +198,8 @@ TEST(Sampler, CopesWithBrokenLogitsAndRefusesBadOptions) {
   EXPECT_EQ(sampler.sample(std::vector<float>{0, infinity, 1}), 1);
   EXPECT_EQ(sampler.sample(std::vector<float>{-infinity, -infinity}), 0);
   EXPECT_EQ(sampler.sample(std::vector<float>{5}), 0);
-  for (const SamplerOptions bad : {SamplerOptions{-1, 0.9f, 1}, {nan, 0.9f, 1}, {infinity, 0.9f, 1}, {1, 0, 1},
-                                   {1, 1.5f, 1}, {1, nan, 1}}) {
+  for (const SamplerOptions bad :
+       {SamplerOptions{-1, 0.9f, 1}, {nan, 0.9f, 1}, {infinity, 0.9f, 1}, {1, 0, 1}, {1, 1.5f, 1}, {1, nan, 1}}) {
     EXPECT_THROW(Sampler{bad}, std::invalid_argument);
   }
 }

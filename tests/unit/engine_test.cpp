@@ -209,9 +209,7 @@ class TestLane {
       new (place) EventRecord{{size, RecordKind::kEventWait, 0, 0}, nullptr, &source, sequence};
     });
   }
-  bool synchronize(std::int64_t limit_ns = kFarAway) {
-    return lane_->progress().wait(mark(), 0, now_ns() + limit_ns);
-  }
+  bool synchronize(std::int64_t limit_ns = kFarAway) { return lane_->progress().wait(mark(), 0, now_ns() + limit_ns); }
 
  private:
   template <class Write>
@@ -458,10 +456,11 @@ TEST_P(EngineOf, HostFunctionsRunInOrderWithTheLane) {
   Work work{[&](Lane&) { order.push_back(static_cast<int>(order.size())); }};
   for (int i = 0; i < 200; ++i) {
     if (i % 2 == 0) l.launch(work);
-    else l.host([&order] {
-      EXPECT_TRUE(t_in_callback);
-      order.push_back(static_cast<int>(order.size()));
-    });
+    else
+      l.host([&order] {
+        EXPECT_TRUE(t_in_callback);
+        order.push_back(static_cast<int>(order.size()));
+      });
   }
   ASSERT_TRUE(l.synchronize());
   ASSERT_EQ(order.size(), 200U);
@@ -649,7 +648,8 @@ TEST(HostThread, StopFinishesTheOneThatRunsAndDropsTheRest) {
                                                           },
                                                           "first"}),
               1, count);
-  thread.post(std::make_unique<HostFunction>(HostFunction{[owned] { ADD_FAILURE() << "dropped"; }, "second"}), 2, count);
+  thread.post(std::make_unique<HostFunction>(HostFunction{[owned] { ADD_FAILURE() << "dropped"; }, "second"}), 2,
+              count);
   while (!started) std::this_thread::yield();
   EXPECT_FALSE(thread.stop(now_ns() + kMillisecond));
   go = true;

@@ -112,8 +112,8 @@ struct FfiCall {
     for (std::size_t i = 0; i < call.offsets.size(); ++i) {
       values[i] = const_cast<std::byte*>(packed + call.offsets[i]);
     }
-    ffi_call(const_cast<ffi_cif*>(&call.cif), reinterpret_cast<void (*)()>(reinterpret_cast<std::uintptr_t>(call.function)),
-             nullptr, values.data());
+    ffi_call(const_cast<ffi_cif*>(&call.cif),
+             reinterpret_cast<void (*)()>(reinterpret_cast<std::uintptr_t>(call.function)), nullptr, values.data());
   }
   static constexpr std::size_t kMaxArguments = 256;
 };
@@ -137,8 +137,8 @@ Result<CFunctionCall> call_of_c_function(void* function, const std::string& name
   for (std::size_t i = 0; i < signature.size(); ++i) {
     ffi_type* type = ffi_type_of(signature[i].kind);
     if (!type) {
-      return Status(ErrorCode::kUnsupported, "parameter " + std::to_string(i) + " of the C function '" + name + "' is " +
-                                                 name_of(signature[i].kind) +
+      return Status(ErrorCode::kUnsupported, "parameter " + std::to_string(i) + " of the C function '" + name +
+                                                 "' is " + name_of(signature[i].kind) +
                                                  ", which C functions cannot be passed by signature; pass it through a "
                                                  "tensor, or compile the kernel into a kernel table");
     }
@@ -147,7 +147,8 @@ Result<CFunctionCall> call_of_c_function(void* function, const std::string& name
   }
   if (ffi_prep_cif(&call->cif, FFI_DEFAULT_ABI, static_cast<unsigned>(call->types.size()), &ffi_type_void,
                    call->types.data()) != FFI_OK) {
-    return Status(ErrorCode::kInternal, "libffi refused the signature (" + to_string(signature) + ") of '" + name + "'");
+    return Status(ErrorCode::kInternal,
+                  "libffi refused the signature (" + to_string(signature) + ") of '" + name + "'");
   }
   return CFunctionCall{&FfiCall::entry, std::move(call)};
 #else

@@ -25,7 +25,9 @@ constexpr std::int64_t kDefaultSpin_us = 1000;
 class CpuDriver final : public Driver {
  public:
   CpuDriver(DeviceInfo info, const EngineOptions& options, DriverEnvironment& environment)
-      : info_(std::move(info)), environment_(environment), executor_(environment),
+      : info_(std::move(info)),
+        environment_(environment),
+        executor_(environment),
         engine_(options, &walk<CpuExecutor>, &executor_) {
     executor_.set_engine(engine_);
   }
@@ -61,7 +63,9 @@ class CpuDriver final : public Driver {
   Result<std::unique_ptr<DriverModule>> load_table(std::span<const KernelDef> kernels) override {
     return load_cpu_table(kernels);
   }
-  Result<std::unique_ptr<DriverModule>> load_library(const std::string& path) override { return load_cpu_library(path); }
+  Result<std::unique_ptr<DriverModule>> load_library(const std::string& path) override {
+    return load_cpu_library(path);
+  }
   Result<std::unique_ptr<DriverModule>> load_source(std::string_view, std::string_view) override {
     return Status(ErrorCode::kUnsupported,
                   "the cpu device compiles no source text; compile it to a shared library and use load_library(), or "
@@ -81,7 +85,8 @@ class CpuDriver final : public Driver {
  private:
   static Result<void*> allocate_aligned(std::uint64_t bytes) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::size_t>::max() / 2;
-    void* memory = bytes > kMost ? nullptr : std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    void* memory =
+        bytes > kMost ? nullptr : std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     if (memory) return memory;
     return Status(ErrorCode::kOutOfMemory, "the cpu device has no " + std::to_string(bytes) +
                                                " bytes of memory in one piece; free some, or allocate less");
@@ -162,7 +167,8 @@ Result<std::unique_ptr<Driver>> open_cpu(const Uri& uri, DriverEnvironment& envi
   info.max_shared_bytes = 64U << 20;
   info.max_argument_bytes = kMaxArgumentBytes;
   const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-  info.total_memory_bytes = pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+  info.total_memory_bytes =
+      pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
   info.memory_alignment = kAlignment;
   info.workers = options.workers;
   info.host_addressable = true;

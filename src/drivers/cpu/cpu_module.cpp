@@ -40,8 +40,8 @@ class TableModule final : public DriverModule {
       if (code.ok()) code.value()->entry = row.entry;
       return code;
     }
-    return Status(ErrorCode::kInvalidArgument, "there is no kernel '" + name + "' in this table; it has: " +
-                                                   (names.empty() ? "none" : names));
+    return Status(ErrorCode::kInvalidArgument,
+                  "there is no kernel '" + name + "' in this table; it has: " + (names.empty() ? "none" : names));
   }
 
  private:
@@ -57,7 +57,8 @@ class TableModule final : public DriverModule {
     for (std::size_t i = 0; same && i < given.size(); ++i) {
       const Parameter& a = given[i];
       const Parameter& b = row.signature[i];
-      same = a.kind == b.kind && a.size_bytes == b.size_bytes && (a.kind != ArgKind::kBytes || a.align_bytes == b.align_bytes) &&
+      same = a.kind == b.kind && a.size_bytes == b.size_bytes &&
+             (a.kind != ArgKind::kBytes || a.align_bytes == b.align_bytes) &&
              (b.dtype == DType::kUnknown || a.dtype == DType::kUnknown || a.dtype == b.dtype);
     }
     if (same) return {};

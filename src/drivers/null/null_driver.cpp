@@ -51,7 +51,9 @@ class NullDriver final : public Driver {
  public:
   NullDriver(DeviceInfo info, const NullOptions& null_options, const EngineOptions& options,
              DriverEnvironment& environment)
-      : info_(std::move(info)), environment_(environment), executor_(null_options, environment),
+      : info_(std::move(info)),
+        environment_(environment),
+        executor_(null_options, environment),
         engine_(options, &walk<NullExecutor>, &executor_) {}
 
   const DeviceInfo& info() const override { return info_; }
@@ -95,7 +97,9 @@ class NullDriver final : public Driver {
     return std::unique_ptr<DriverModule>(std::make_unique<NullModule>(kernels));
   }
   Result<std::unique_ptr<DriverModule>> load_library(const std::string&) override { return load_table({}); }
-  Result<std::unique_ptr<DriverModule>> load_source(std::string_view, std::string_view) override { return load_table({}); }
+  Result<std::unique_ptr<DriverModule>> load_source(std::string_view, std::string_view) override {
+    return load_table({});
+  }
 
   Status check_launch(const KernelCode&, const LaunchExtent&) override { return {}; }
   Status reset() override {
@@ -120,7 +124,8 @@ class NullDriver final : public Driver {
 };
 
 Result<std::unique_ptr<Driver>> open_null(const Uri& uri, DriverEnvironment& environment) {
-  if (Status status = uri.allow_only({"store", "busy_us", "workers", "fault_at", "blocking", "wait_limit_ms", "spin_us"});
+  if (Status status =
+          uri.allow_only({"store", "busy_us", "workers", "fault_at", "blocking", "wait_limit_ms", "spin_us"});
       !status.ok()) {
     return status;
   }
@@ -168,15 +173,14 @@ Result<std::string> probe_null() { return std::string("always there; runs nothin
 
 }  // namespace
 
-const DriverEntry kNullDriver{
-    "null",
-    "store            keeps what it was given, for tests\n"
-    "busy_us=T        a timed device: a worker is busy T us per kernel\n"
-    "workers=N        threads, 0 to 256 (default 0: in-line; 1 with busy_us)\n"
-    "fault_at=N       the device is lost at launch N\n"
-    "spin_us=N        how long idle workers look around before they sleep (default 1000)\n"
-    "blocking         each submission waits for its work\n"
-    "wait_limit_ms=N  how long a call may wait at most (default 60000)",
-    open_null, probe_null};
+const DriverEntry kNullDriver{"null",
+                              "store            keeps what it was given, for tests\n"
+                              "busy_us=T        a timed device: a worker is busy T us per kernel\n"
+                              "workers=N        threads, 0 to 256 (default 0: in-line; 1 with busy_us)\n"
+                              "fault_at=N       the device is lost at launch N\n"
+                              "spin_us=N        how long idle workers look around before they sleep (default 1000)\n"
+                              "blocking         each submission waits for its work\n"
+                              "wait_limit_ms=N  how long a call may wait at most (default 60000)",
+                              open_null, probe_null};
 
 }  // namespace slipway::internal

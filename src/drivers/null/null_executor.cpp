@@ -23,8 +23,8 @@ std::vector<StoredWork> NullExecutor::take_stored() {
 
 void NullExecutor::fault(const KernelCode& code, std::uint64_t launch_number) {
   environment_.lose(Status(ErrorCode::kDeviceLost, "the null device was told to fault at launch " +
-                                                       std::to_string(options_.fault_at) + ", and kernel '" + code.name +
-                                                       "' was launch " + std::to_string(launch_number) +
+                                                       std::to_string(options_.fault_at) + ", and kernel '" +
+                                                       code.name + "' was launch " + std::to_string(launch_number) +
                                                        "; call Device::reset() to go on"));
   throw Error(environment_.lost_cause().shared());
 }
@@ -59,7 +59,8 @@ void NullExecutor::fill(const FillRecord&) { store({.kind = StoredWork::Kind::kF
 void NullExecutor::event(const EventRecord& record, RecordKind kind) {
   if (!record.event) return;  // a mark of our own, or a hold
   const bool is_mark = kind == RecordKind::kEventMark;
-  store({.kind = is_mark ? StoredWork::Kind::kEventMark : StoredWork::Kind::kEventWait, .name = is_mark ? "mark" : "wait"});
+  store({.kind = is_mark ? StoredWork::Kind::kEventMark : StoredWork::Kind::kEventWait,
+         .name = is_mark ? "mark" : "wait"});
 }
 
 void NullExecutor::host_function(const HostFunctionRecord& record) {

@@ -42,8 +42,8 @@ std::string triple(std::uint64_t x, std::uint64_t y, std::uint64_t z) {
 
 }  // namespace
 
-Result<std::unique_ptr<DriverModule>> OpenClModule::build(const std::shared_ptr<ClContext>& context, std::string_view source,
-                                                          std::string_view options) {
+Result<std::unique_ptr<DriverModule>> OpenClModule::build(const std::shared_ptr<ClContext>& context,
+                                                          std::string_view source, std::string_view options) {
   const ClSymbols& cl = context->cl;
   const char* text = source.data() ? source.data() : "";
   const std::size_t length = source.size();
