@@ -178,10 +178,19 @@ enum class Order : std::uint8_t {
   kUpdateFirst,  // always the values first
 };
 
+// How a value reaches work that was submitted before it was known.
+enum class Tier : std::uint8_t {
+  kAuto,      // the first of the following that the device has
+  kReadLate,  // read when the work that needs it runs (cpu, null)
+  kCut,       // fixed when the work is handed to the device: the replay is cut at its gates, what lies before a gate
+              // is submitted at once and what lies behind it when it is published (all devices)
+};
+
 struct InstantiateOptions {
   unsigned depth = 2;  // steps whose values are held at once, 1 to 8
   Order order = Order::kAuto;
-  bool updater = false;  // publish on a thread of the executable's own instead of the one that launches
+  Tier tier = Tier::kAuto;  // Unsupported where the device does not have it
+  bool updater = false;     // publish on a thread of the executable's own instead of the one that launches
   std::chrono::milliseconds watchdog{0};  // a step that is not published for so long is cancelled; 0: the wait limit
 };
 
@@ -232,6 +241,7 @@ class SLIPWAY_API ExecutableGraph {
   void wait(Step step, WaitLimit limit = kDefaultWaitLimit) const;
   bool passed(Step step) const;
 
+  Tier tier() const;  // the one in use, never kAuto
   GraphCounters counters() const;
 
   explicit operator bool() const noexcept { return impl_ != nullptr; }

@@ -55,8 +55,6 @@ struct DriverEnvironment {
   Status lost_cause_;
 };
 
-class Engine;
-
 class DriverStream {
  public:
   virtual ~DriverStream() = default;
@@ -153,8 +151,9 @@ class Driver {
   // kernel that does not end, say), and the caller must leak the driver and what belongs to it.
   virtual bool shut_down(std::int64_t deadline_ns) = 0;
 
-  // The engine that walks tapes on this device; null where the front door has to cut replays at their gates.
-  virtual Engine* engine() { return nullptr; }
+  // Whether the values of a replay are read when the work that needs them runs, or when it is handed over, so that
+  // replays are cut at their gates (engine/replay_program.h).
+  virtual bool reads_values_late() const { return false; }
   virtual std::vector<testing::StoredWork> take_stored() { return {}; }
   virtual void* native_handle() = 0;
 };

@@ -65,6 +65,7 @@ Lane* Engine::acquire_lane(std::uint32_t ring_bytes, int priority, const WaitRul
     return lane;
   }
   lanes_.push_back(std::make_unique<Lane>(ring_bytes, priority, rules));
+  lanes_.back()->set_engine(*this);
   if (is_inline()) lanes_.back()->use_symmetric_fences();
   return lanes_.back().get();
 }
@@ -99,6 +100,8 @@ void Engine::make_ready(Lane& lane) {
   push_ready(lane);
   if (is_inline()) drain_inline();
 }
+
+void Lane::resume() { engine_->make_ready(*this); }
 
 void Engine::push_ready(Lane& lane) {
   const std::lock_guard lock(mutex_);

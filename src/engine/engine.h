@@ -72,10 +72,6 @@ class Engine {
   void kick(Lane& lane);
   // A blocked lane may go on.
   void make_ready(Lane& lane);
-  void make_ready(std::vector<Lane*>& freed) {
-    for (Lane* lane : freed) make_ready(*lane);
-    freed.clear();
-  }
 
   // Threaded engines: hands a host function to the thread for them; the lane is blocked until it has run.
   HostThread& host_thread() noexcept { return host_thread_; }

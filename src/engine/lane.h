@@ -17,11 +17,16 @@
 
 namespace slipway::internal {
 
-class Lane final : public Ring {
+class Engine;
+
+class Lane final : public Ring, public Resumable {
  public:
   Lane(std::uint32_t ring_bytes, int priority, const WaitRules& rules) : Ring(ring_bytes, rules), priority_(priority) {}
 
   Progress& progress() noexcept { return progress_; }
+  // By its engine, which then owns it.
+  void set_engine(Engine& engine) noexcept { engine_ = &engine; }
+  void resume() override;  // engine.cpp
   int priority() const noexcept { return priority_.load(std::memory_order_relaxed); }
   bool asymmetric() const noexcept { return asymmetric_; }
   // For a new owner of a recycled lane; the counts go on.
@@ -77,6 +82,7 @@ class Lane final : public Ring {
   Lane* next_ready = nullptr;        // under the engine's mutex, while the state is kReady
 
  private:
+  Engine* engine_ = nullptr;
   Progress progress_;
   std::atomic<int> priority_;  // relaxed: a worker that looks around may compare a lane that just changed hands
   mutable std::mutex failure_mutex_;

@@ -54,12 +54,12 @@ bool LaneHold::prepare_wait(EventRecord& record) {
 }
 
 void LaneHold::release() {
-  std::vector<Lane*> freed;
+  Freed freed;
   {
     const std::lock_guard lock(mutex_);
     progress_.announce(1, freed);
   }
-  engine_.make_ready(freed);
+  resume_all(freed);
 }
 
 }  // namespace slipway::internal

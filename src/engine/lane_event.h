@@ -63,8 +63,6 @@ class LaneEvent final : public DriverEvent {
 
 class LaneHold final : public DriverHold {
  public:
-  explicit LaneHold(Engine& engine) : engine_(engine) {}
-
   void release() override;
 
   void marked(DriverStream&, std::uint64_t) override {}
@@ -74,7 +72,6 @@ class LaneHold final : public DriverHold {
   Result<std::int64_t> time_ns() override { return std::int64_t{0}; }
 
  private:
-  Engine& engine_;
   std::mutex mutex_;
   Progress progress_;
 };

@@ -8,14 +8,14 @@
 
 namespace slipway::internal {
 
-void Progress::announce(std::uint64_t sequence, std::vector<Lane*>& freed) {
+void Progress::announce(std::uint64_t sequence, Freed& freed) {
   completed_.store(sequence, std::memory_order_seq_cst);
   if (waiting_.load(std::memory_order_seq_cst) == 0) return;
   const std::lock_guard lock(mutex_);
   std::erase_if(waiters_, [&](const Waiter& w) {
     if (w.sequence > sequence) return false;
     waiting_.fetch_sub(1, std::memory_order_relaxed);
-    if (w.lane) freed.push_back(w.lane);
+    if (w.resumable) freed.push_back(w.resumable);
     else w.parker->unpark();  // under the lock, so that the parker is still there
     return true;
   });

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -17,7 +18,22 @@
 
 namespace slipway::internal {
 
-class Lane;
+// What waits for a progress and is no thread: a lane, a stream of another driver.
+class Resumable {
+ public:
+  // What was waited for has come. Called without locks; it may not be there any more afterwards.
+  virtual void resume() = 0;
+
+ protected:
+  ~Resumable() = default;
+};
+
+// Who was freed, to be resumed once no lock is held.
+using Freed = std::vector<Resumable*>;
+inline void resume_all(Freed& freed) {
+  for (std::size_t i = 0; i < freed.size(); ++i) freed[i]->resume();
+  freed.clear();
+}
 
 class Progress {
  public:
@@ -28,9 +44,9 @@ class Progress {
   // By the one writer: a record that nobody can wait for has finished.
   void advance(std::uint64_t sequence) noexcept { completed_.store(sequence, std::memory_order_release); }
 
-  // By the one writer: a record that may be waited for has finished. The lanes that it frees are added to
-  // `freed`, to be made ready by the caller; host threads are woken here.
-  void announce(std::uint64_t sequence, std::vector<Lane*>& freed);
+  // By the one writer: a record that may be waited for has finished. Those that it frees are added to `freed`, to be
+  // resumed by the caller; host threads are woken here.
+  void announce(std::uint64_t sequence, Freed& freed);
 
   // Everything from `sequence` on fails with this cause until close_failure().
   void open_failure(std::uint64_t sequence, Status cause);
@@ -40,10 +56,10 @@ class Progress {
   // The cause with which `sequence` failed; success when it did not.
   Status failure_of(std::uint64_t sequence) const;
 
-  // Makes the lane wait for `sequence`: false when it has come already. `block` is run under the lock, once it
-  // is certain that the lane will wait, and before anybody can free it.
+  // Makes it wait for `sequence`: false when that has come already. `block` is run under the lock, once it is
+  // certain that it will wait, and before anybody can free it.
   template <class Block>
-  bool add_waiter(std::uint64_t sequence, Lane* lane, Block&& block) {
+  bool add_waiter(std::uint64_t sequence, Resumable* waiter, Block&& block) {
     const std::lock_guard lock(mutex_);
     waiting_.fetch_add(1, std::memory_order_seq_cst);
     if (completed_.load(std::memory_order_seq_cst) >= sequence) {
@@ -51,7 +67,7 @@ class Progress {
       return false;
     }
     block();
-    waiters_.push_back({sequence, lane, nullptr});
+    waiters_.push_back({sequence, waiter, nullptr});
     return true;
   }
 
@@ -61,8 +77,8 @@ class Progress {
  private:
   struct Waiter {
     std::uint64_t sequence;
-    Lane* lane;      // or
-    Parker* parker;  // a host thread
+    Resumable* resumable;  // or
+    Parker* parker;        // a host thread
   };
   static constexpr std::size_t kUsualWaiters = 8;
   struct FailedRange {

@@ -8,7 +8,7 @@
 
 namespace slipway::internal {
 
-void OrderedProgress::advance_locked(std::uint64_t to, std::vector<Lane*>& freed) {
+void OrderedProgress::advance_locked(std::uint64_t to, Freed& freed) {
   for (;;) {
     const auto next = std::find(early_.begin(), early_.end(), to + 1);
     if (next == early_.end()) break;
@@ -19,7 +19,7 @@ void OrderedProgress::advance_locked(std::uint64_t to, std::vector<Lane*>& freed
   progress_.announce(to, freed);
 }
 
-void OrderedProgress::complete(std::uint64_t step, std::vector<Lane*>& freed) {
+void OrderedProgress::complete(std::uint64_t step, Freed& freed) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t now = progress_.completed();
   if (step <= now) return;
@@ -27,19 +27,29 @@ void OrderedProgress::complete(std::uint64_t step, std::vector<Lane*>& freed) {
   else early_.push_back(step);
 }
 
-void OrderedProgress::complete_up_to(std::uint64_t step, std::vector<Lane*>& freed) {
+void OrderedProgress::complete_up_to(std::uint64_t step, Freed& freed) {
   const std::lock_guard lock(mutex_);
   if (step > progress_.completed()) advance_locked(step, freed);
 }
 
 void ReplayProgram::Free::operator()(std::byte* p) const noexcept { std::free(p); }
 
+namespace {
+
+std::uint64_t next_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
 ReplayProgram::ReplayProgram(const Tape& tape, ReplayLayout layout)
-    : layout_(std::move(layout)), tape_bytes_(tape.size_bytes()) {
-  const std::size_t rounded = (std::max<std::size_t>(tape_bytes_, 64) + 63) / 64 * 64;
-  tape_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
+    : id_(next_id()), layout_(std::move(layout)), tape_bytes_(tape.size_bytes()) {
+  tape_stride_ = (std::max<std::uint64_t>(tape_bytes_, 64) + 63) / 64 * 64;
+  const std::size_t tapes = layout_.own_tapes ? layout_.depth : 1;
+  tape_.reset(static_cast<std::byte*>(std::aligned_alloc(64, tapes * tape_stride_)));
   if (!tape_) throw std::bad_alloc();
-  std::memcpy(tape_.get(), tape.data(), tape_bytes_);
+  for (std::size_t i = 0; i < tapes; ++i) std::memcpy(tape_.get() + i * tape_stride_, tape.data(), tape_bytes_);
   blocks_ = std::make_unique<std::byte[]>(std::size_t{layout_.depth} * std::max(layout_.block_bytes, 1U));
   gates_ = std::make_unique<OrderedProgress[]>(layout_.gate_count);
 }
@@ -55,12 +65,12 @@ std::uint64_t ReplayProgram::begun() const {
   return begun_;
 }
 
-void ReplayProgram::abandon(std::uint64_t step, std::vector<Lane*>& freed) {
+void ReplayProgram::abandon(std::uint64_t step, Freed& freed) {
   for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete(step, freed);
   done_.complete(step, freed);
 }
 
-void ReplayProgram::cancel(std::uint64_t from_step, Status cause, std::vector<Lane*>& freed) {
+void ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed& freed) {
   std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);

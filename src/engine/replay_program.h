@@ -42,11 +42,11 @@ struct UpdateGroup {
 class OrderedProgress {
  public:
   Progress& progress() noexcept { return progress_; }
-  void complete(std::uint64_t step, std::vector<Lane*>& freed);
-  void complete_up_to(std::uint64_t step, std::vector<Lane*>& freed);
+  void complete(std::uint64_t step, Freed& freed);
+  void complete_up_to(std::uint64_t step, Freed& freed);
 
  private:
-  void advance_locked(std::uint64_t to, std::vector<Lane*>& freed);
+  void advance_locked(std::uint64_t to, Freed& freed);
   std::mutex mutex_;  // makes its holder progress_'s one writer
   Progress progress_;
   std::vector<std::uint64_t> early_;
@@ -59,15 +59,19 @@ struct ReplayLayout {
   std::uint32_t gate_count = 0;
   std::uint32_t block_bytes = 0;
   std::uint32_t depth = 2;
+  // A tape for each slot instead of one: a step's values are then fixed once its gates are passed, whatever later
+  // steps bring, as on devices that take values when work is handed over.
+  bool own_tapes = false;
 };
 
 class ReplayProgram {
  public:
   ReplayProgram(const Tape& tape, ReplayLayout layout);
 
+  std::uint64_t id() const noexcept { return id_; }  // no other program of the process has it
   const std::string& name() const noexcept { return layout_.name; }
   const ReplayLayout& layout() const noexcept { return layout_; }
-  const std::byte* tape() const noexcept { return tape_.get(); }
+  const std::byte* tape(std::uint64_t step) const noexcept { return tape_.get() + tape_offset(step); }
   std::uint64_t tape_bytes() const noexcept { return tape_bytes_; }
   const UpdateGroup& group(std::uint32_t index) const noexcept { return layout_.groups[index]; }
 
@@ -81,34 +85,39 @@ class ReplayProgram {
   // Brings the tape up to the step's values. Only what differs is written.
   void patch(const UpdateGroup& group, std::uint64_t step) noexcept {
     const std::byte* from = block(step);
+    std::byte* tape = tape_.get() + tape_offset(step);
     for (std::uint32_t i = group.first_patch; i < group.first_patch + group.patch_count; ++i) {
       const PatchPlace& place = layout_.patches[i];
-      std::byte* to = tape_.get() + place.to;
+      std::byte* to = tape + place.to;
       if (std::memcmp(to, from + place.from, place.bytes) != 0) std::memcpy(to, from + place.from, place.bytes);
     }
   }
-  void finish(std::uint64_t step, std::vector<Lane*>& freed) { done_.complete(step, freed); }
+  void finish(std::uint64_t step, Freed& freed) { done_.complete(step, freed); }
 
   // --- By whoever launches and publishes ---
   // The next step's number; the cause when steps were cancelled and recover() was not called.
   Result<std::uint64_t> begin_step();
   std::uint64_t begun() const;
-  void open_gate(std::uint32_t index, std::uint64_t step, std::vector<Lane*>& freed) {
-    gates_[index].complete(step, freed);
-  }
+  void open_gate(std::uint32_t index, std::uint64_t step, Freed& freed) { gates_[index].complete(step, freed); }
   // A step that was begun and never submitted: it counts as run.
-  void abandon(std::uint64_t step, std::vector<Lane*>& freed);
+  void abandon(std::uint64_t step, Freed& freed);
 
   // Cancels this step and all behind it. The first cause stays.
-  void cancel(std::uint64_t from_step, Status cause, std::vector<Lane*>& freed);
+  void cancel(std::uint64_t from_step, Status cause, Freed& freed);
   // Success when the step was not cancelled.
   Status cancellation_of(std::uint64_t step) const;
   // Busy when steps that were begun have not passed.
   Status recover();
 
  private:
+  std::uint64_t tape_offset(std::uint64_t step) const noexcept {
+    return layout_.own_tapes ? step % layout_.depth * tape_stride_ : 0;
+  }
+
+  const std::uint64_t id_;
   const ReplayLayout layout_;
   std::uint64_t tape_bytes_;
+  std::uint64_t tape_stride_;
   struct Free {
     void operator()(std::byte* p) const noexcept;
   };

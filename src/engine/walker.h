@@ -136,7 +136,7 @@ class Walker {
     if (log_) [[unlikely]]
       log_->ended(sink(), sequence, now_ns());
     lane_.progress().announce(sequence, freed_);
-    engine_.make_ready(freed_);
+    resume_all(freed_);
   }
 
   // True: the lane waits for the source to reach `count`, and is no longer ours.
@@ -153,7 +153,7 @@ class Walker {
     const std::uint64_t step = record.step;
     if (lane_.replay_at == 0 && blocks_on(program.done(), step - 1)) return false;
     Status cause = program.cancellation_of(step);
-    const std::byte* const tape = program.tape();
+    const std::byte* const tape = program.tape(step);
     const std::uint64_t end = program.tape_bytes();
     std::uint64_t at = lane_.replay_at;
     try {
@@ -176,7 +176,7 @@ class Walker {
       lane_.fail(sequence, std::move(cause));
     }
     program.finish(step, freed_);
-    engine_.make_ready(freed_);
+    resume_all(freed_);
     return true;
   }
 
@@ -310,7 +310,7 @@ class Walker {
       const auto& record = record_cast<ReplayRecord>(header);
       record.program->cancel(record.step, lane_.failure(), freed_);
       record.program->finish(record.step, freed_);
-      engine_.make_ready(freed_);
+      resume_all(freed_);
     }
     discard_payload(header, executor_.environment());  // a lane does not fail at a host function that is out
     lane_.sequence = sequence;
@@ -319,7 +319,7 @@ class Walker {
       return;
     }
     lane_.progress().announce(sequence, freed_);  // as failed: failure_of() tells
-    engine_.make_ready(freed_);
+    resume_all(freed_);
   }
 
   const Sink* sink() const noexcept { return &lane_; }
@@ -330,7 +330,7 @@ class Walker {
   TimelineLog* log_;
   std::uint64_t at_;
   std::uint64_t given_back_ = at_;
-  std::vector<Lane*> freed_;
+  Freed freed_;
 };
 
 template <class Executor>

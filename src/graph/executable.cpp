@@ -9,9 +9,8 @@
 
 namespace slipway::internal {
 
-ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options,
-                               Engine& engine)
-    : definition_(std::move(definition)), options_(options), engine_(engine) {
+ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options)
+    : definition_(std::move(definition)), options_(options) {
   ReplayLayout layout;
   layout.name = definition_->name;
   layout.groups = definition_->groups;
@@ -19,6 +18,7 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
   layout.gate_count = static_cast<std::uint32_t>(definition_->operations.size() + 1);
   layout.block_bytes = definition_->block_bytes;
   layout.depth = options.depth;
+  layout.own_tapes = options.tier == Tier::kCut;
   program_ = std::make_shared<ReplayProgram>(definition_->tape, std::move(layout));
   open_.reserve(64);
 }
@@ -89,9 +89,9 @@ void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint
   } catch (...) {
     if (!taken) {
       // It never came into the stream: its number counts as run.
-      std::vector<Lane*> freed;
+      Freed freed;
       program_->abandon(step, freed);
-      engine_.make_ready(freed);
+      resume_all(freed);
       close_open(step);
     }
     throw;
@@ -119,9 +119,9 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     try {
       publish(step, values);
     } catch (...) {
-      std::vector<Lane*> freed;
+      Freed freed;
       program_->abandon(step, freed);
-      engine_.make_ready(freed);
+      resume_all(freed);
       close_open(step);
       throw;
     }
@@ -261,7 +261,7 @@ void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std
 void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
   const bool logs = definition_->device->environment().timeline.load(std::memory_order_relaxed) != nullptr;
   std::byte* block = program_->block(step);
-  std::vector<Lane*> freed;
+  Freed freed;
   if (taken.gates_open == 0) {
     const std::int64_t started = logs ? now_ns() : 0;
     wait_for_slot(step);
@@ -269,7 +269,7 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     if (logs) log_update("values", step, started);
     program_->open_gate(0, step, freed);
     taken.gates_open = 1;
-    engine_.make_ready(freed);
+    resume_all(freed);
   } else if (!parameters_equal(step, values)) {
     throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step) + " of graph '" + definition_->name +
                                                  "' was published again with other values, but launches may have run "
@@ -282,7 +282,7 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     evaluate(*definition_, operation, block);
     if (logs) log_update(operation.name, step, started);
     program_->open_gate(taken.gates_open, step, freed);
-    engine_.make_ready(freed);
+    resume_all(freed);
   }
 }
 
@@ -326,7 +326,7 @@ void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& v
 // --- Ending steps ---
 
 void ExecutableCore::cancel(std::uint64_t step, Status cause) {
-  std::vector<Lane*> freed;
+  Freed freed;
   const std::uint64_t begun = program_->begun();
   program_->cancel(step, std::move(cause), freed);
   counts_.cancelled.fetch_add(begun >= step ? begun - step + 1 : 0, std::memory_order_relaxed);
@@ -337,7 +337,7 @@ void ExecutableCore::cancel(std::uint64_t step, Status cause) {
     updates_.clear();
   }
   for (std::uint64_t s = step; s <= begun; ++s) definition_->device->owed().remove(this, s);
-  engine_.make_ready(freed);
+  resume_all(freed);
 }
 
 void ExecutableCore::recover() {

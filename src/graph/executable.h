@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/handles.h"
-#include "engine/engine.h"
+#include "engine/replay_program.h"
 #include "graph/definition.h"
 
 namespace slipway::internal {
@@ -22,7 +22,7 @@ namespace slipway::internal {
 //       `busy` first, so that only one does.
 class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
  public:
-  ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options, Engine& engine);
+  ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options);
   ~ExecutableCore();
 
   const DefinitionImpl& definition() const noexcept { return *definition_; }
@@ -35,6 +35,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void cancel(std::uint64_t step, Status cause);
   void recover();
   void wait(std::uint64_t step, std::int64_t deadline_ns);
+  Tier tier() const noexcept { return options_.tier; }
   bool passed(std::uint64_t step) { return program_->done().completed() >= step; }
   GraphCounters counters() const;
   Status cancelled_error(std::uint64_t step, ErrorCode code, const std::string& why) const;
@@ -76,7 +77,6 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
 
   const std::shared_ptr<const DefinitionImpl> definition_;
   const InstantiateOptions options_;
-  Engine& engine_;
   std::shared_ptr<ReplayProgram> program_;
   Counts counts_;
 

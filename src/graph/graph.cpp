@@ -55,13 +55,16 @@ ExecutableGraph GraphDefinition::instantiate(const InstantiateOptions& options) 
   if (options.watchdog.count() < 0) {
     throw Error(ErrorCode::kInvalidArgument, "graph '" + definition.name + "' was given a negative watchdog limit");
   }
-  internal::Engine* engine = definition.device->driver().engine();
-  if (!engine) {
-    throw Error(ErrorCode::kUnsupported, "graph '" + definition.name + "' cannot be replayed on '" +
-                                             definition.device->info().uri +
-                                             "': this driver walks no tapes yet; use the cpu device");
+  InstantiateOptions settled = options;
+  const bool late = definition.device->driver().reads_values_late();
+  if (options.tier == Tier::kAuto) settled.tier = late ? Tier::kReadLate : Tier::kCut;
+  if (options.tier == Tier::kReadLate && !late) {
+    throw Error(ErrorCode::kUnsupported,
+                "graph '" + definition.name +
+                    "' was to be instantiated with values that are read when work runs, and '" +
+                    definition.device->info().uri + "' takes them when work is submitted; use Tier::kAuto or kCut");
   }
-  auto core = std::make_shared<internal::ExecutableCore>(impl_, options, *engine);
+  auto core = std::make_shared<internal::ExecutableCore>(impl_, settled);
   return ExecutableGraph(std::make_shared<internal::ExecutableImpl>(std::move(core)));
 }
 
@@ -107,6 +110,7 @@ void ExecutableGraph::wait(Step step, WaitLimit limit) const {
   internal::ExecutableCore& core = *deref(*this, "the graph").core;
   core.wait(step.number, core.definition().device->deadline(limit.count()));
 }
+Tier ExecutableGraph::tier() const { return deref(*this, "the graph").core->tier(); }
 bool ExecutableGraph::passed(Step step) const { return deref(*this, "the graph").core->passed(step.number); }
 GraphCounters ExecutableGraph::counters() const { return deref(*this, "the graph").core->counters(); }
 

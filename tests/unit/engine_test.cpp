@@ -44,7 +44,7 @@ TEST(Progress, WaitGivesUpAtItsDeadline) {
     const std::int64_t deadline = now_ns() + 10 * kMillisecond;
     EXPECT_FALSE(progress.wait(1, spin_ns, deadline));
     EXPECT_GE(now_ns(), deadline);
-    std::vector<Lane*> freed;
+    Freed freed;
     progress.announce(1, freed);  // nobody waits any more
     EXPECT_TRUE(progress.wait(1, 0, 0));
   }
@@ -61,7 +61,7 @@ TEST(Progress, AnnounceWakesThreadsThatWaitForLessOrAsMuch) {
       woken.fetch_add(1);
     });
   }
-  std::vector<Lane*> freed;
+  Freed freed;
   progress.announce(4, freed);
   threads[0].join();
   threads[1].join();
@@ -81,27 +81,27 @@ TEST(Progress, AnnounceFreesTheLanesThatWaitForIt) {
   EXPECT_TRUE(progress.add_waiter(1, &first, block));
   EXPECT_TRUE(progress.add_waiter(2, &second, block));
   EXPECT_TRUE(progress.add_waiter(3, &late, block));
-  std::vector<Lane*> freed;
+  Freed freed;
   progress.announce(2, freed);
-  EXPECT_EQ(freed, (std::vector<Lane*>{&first, &second}));
+  EXPECT_EQ(freed, (Freed{&first, &second}));
   EXPECT_FALSE(progress.add_waiter(2, &first, block));
   EXPECT_EQ(blocked, 3);
   freed.clear();
   progress.announce(9, freed);
-  EXPECT_EQ(freed, std::vector<Lane*>{&late});
+  EXPECT_EQ(freed, Freed{&late});
 }
 
 TEST(Progress, NoWakeUpIsLost) {
   Progress there, back;
   constexpr std::uint64_t kRounds = 2000;
   std::thread other([&] {
-    std::vector<Lane*> freed;
+    Freed freed;
     for (std::uint64_t i = 1; i <= kRounds; ++i) {
       ASSERT_TRUE(there.wait(i, i % 3 * 1000, now_ns() + kFarAway)) << i;
       back.announce(i, freed);
     }
   });
-  std::vector<Lane*> freed;
+  Freed freed;
   for (std::uint64_t i = 1; i <= kRounds; ++i) {
     there.announce(i, freed);
     ASSERT_TRUE(back.wait(i, i % 5 * 1000, now_ns() + kFarAway)) << i;
@@ -113,7 +113,7 @@ TEST(Progress, DeadlinesRacingAnnouncementsStayWhole) {
   for (int round = 0; round < 300; ++round) {
     Progress progress;
     std::thread announcer([&] {
-      std::vector<Lane*> freed;
+      Freed freed;
       const std::int64_t at = now_ns() + 20'000;
       while (now_ns() < at) cpu_relax();
       progress.announce(1, freed);
@@ -254,9 +254,9 @@ class EngineOf : public ::testing::TestWithParam<Workers> {
 
   TestLane lane(int priority = 0) { return TestLane(*engine_, rules_, priority); }
   void release(Progress& progress, std::uint64_t sequence) {
-    std::vector<Lane*> freed;
+    Freed freed;
     progress.announce(sequence, freed);
-    engine_->make_ready(freed);
+    resume_all(freed);
   }
 
   WaitRules rules_;
@@ -698,7 +698,7 @@ TEST(LaneHold, ReleaseFreesTheLanesAtIt) {
   TestExecutor executor;
   const WaitRules rules;
   Engine engine(EngineOptions{}, &walk<TestExecutor>, &executor);
-  LaneHold hold(engine);
+  LaneHold hold;
   EventRecord record{};
   ASSERT_TRUE(hold.prepare_wait(record));
   Status cause;

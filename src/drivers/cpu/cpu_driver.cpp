@@ -46,7 +46,7 @@ class CpuDriver final : public Driver {
     return std::unique_ptr<DriverEvent>(std::make_unique<LaneEvent>(options, environment_.wait_rules));
   }
   Result<std::unique_ptr<DriverHold>> create_hold() override {
-    return std::unique_ptr<DriverHold>(std::make_unique<LaneHold>(engine_));
+    return std::unique_ptr<DriverHold>(std::make_unique<LaneHold>());
   }
 
   Result<DevicePtr> allocate(std::uint64_t bytes) override {
@@ -79,7 +79,7 @@ class CpuDriver final : public Driver {
     engine_.for_each_lane([&](Lane& lane) { discard_lane(lane, environment_); });
     return true;
   }
-  Engine* engine() override { return &engine_; }
+  bool reads_values_late() const override { return true; }
   void* native_handle() override { return nullptr; }
 
  private:

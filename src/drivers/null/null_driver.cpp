@@ -70,7 +70,7 @@ class NullDriver final : public Driver {
     return std::unique_ptr<DriverEvent>(std::make_unique<LaneEvent>(options, environment_.wait_rules));
   }
   Result<std::unique_ptr<DriverHold>> create_hold() override {
-    return std::unique_ptr<DriverHold>(std::make_unique<LaneHold>(engine_));
+    return std::unique_ptr<DriverHold>(std::make_unique<LaneHold>());
   }
 
   Result<DevicePtr> allocate(std::uint64_t bytes) override {
@@ -112,7 +112,7 @@ class NullDriver final : public Driver {
     return true;
   }
   std::vector<testing::StoredWork> take_stored() override { return executor_.take_stored(); }
-  Engine* engine() override { return &engine_; }
+  bool reads_values_late() const override { return true; }
   void* native_handle() override { return nullptr; }
 
  private:

@@ -7,6 +7,7 @@
 
 #include "drivers/opencl/opencl_commands.h"
 #include "drivers/opencl/opencl_stream.h"
+#include "engine/replay_program.h"
 
 namespace slipway::internal {
 namespace {
@@ -105,6 +106,7 @@ void ClProgress::handed_over(std::uint64_t sequence, std::vector<std::weak_ptr<O
 void ClProgress::publish_locked() noexcept {
   std::uint64_t passed = handed_over_.load(std::memory_order_relaxed);
   if (!in_flight_.empty()) passed = std::min(passed, in_flight_.front().sequence - 1);
+  if (!ended_steps_.empty()) passed = std::min(passed, ended_steps_.front().sequence - 1);
   if (passed > completed_.load(std::memory_order_relaxed)) completed_.store(passed, std::memory_order_release);
 }
 
@@ -180,6 +182,29 @@ void ClProgress::finish(ClInFlight& command, cl_int status) {
   std::free(std::exchange(command.staging, nullptr));
   shared_->uncount_staged(command.staged_bytes);
   if (status == kClComplete && command.enqueued_ns != 0) write_timeline(command);
+  if (command.ends) ended_steps_.push_back({command.ends, command.step, command.sequence});
+}
+
+void ClProgress::finish_steps() {
+  std::unique_lock lock(mutex_);
+  if (finishing_) return;
+  finishing_ = true;
+  while (!ended_steps_.empty()) {
+    const EndedStep ended = ended_steps_.front();
+    Status cause = failure_of_locked(ended.sequence);
+    lock.unlock();
+    Freed freed;
+    if (!cause.ok()) ended.program->cancel(ended.step, std::move(cause), freed);
+    ended.program->finish(ended.step, freed);
+    lock.lock();
+    ended_steps_.pop_front();
+    publish_locked();
+    for (const auto& waker : wakers_) waker->unpark();
+    lock.unlock();
+    resume_all(freed);
+    lock.lock();
+  }
+  finishing_ = false;
 }
 
 void ClProgress::write_timeline(const ClInFlight& command) const {
@@ -195,7 +220,20 @@ void ClProgress::write_timeline(const ClInFlight& command) const {
   }
   // The device's clock has a zero of its own; the moment of enqueueing is known in both.
   const auto on_host = [&](cl_ulong at) { return command.enqueued_ns + static_cast<std::int64_t>(at - queued); };
-  log->started(&sink_, command.sequence, on_host(start));
+  if (command.node) {
+    TimelineEntry entry;
+    entry.kind = TimelineEntry::Kind::kNode;
+    entry.stream = *command.node;
+    entry.name = command.code ? command.code->name : command.what;
+    entry.sequence = command.sequence;
+    entry.step = command.step;
+    entry.submitted_ns = command.enqueued_ns;
+    entry.started_ns = on_host(start);
+    entry.ended_ns = on_host(end);
+    log->span(std::move(entry));
+    return;
+  }
+  if (!command.ends) log->started(&sink_, command.sequence, on_host(start));  // a replay began before its last command
   log->ended(&sink_, command.sequence, on_host(end));
 }
 
@@ -289,10 +327,16 @@ void ClProgress::remove_waker(const std::shared_ptr<Parker>& waker) {
 }
 
 void ClProgress::abandon() {
-  const std::lock_guard lock(mutex_);
-  for (ClInFlight& command : in_flight_) release_when_ended(command);
-  in_flight_.clear();
-  publish_locked();
+  {
+    const std::lock_guard lock(mutex_);
+    for (ClInFlight& command : in_flight_) {
+      release_when_ended(command);
+      if (command.ends) ended_steps_.push_back({command.ends, command.step, command.sequence});
+    }
+    in_flight_.clear();
+    publish_locked();
+  }
+  finish_steps();
 }
 
 void ClProgress::release_when_ended(ClInFlight& command) noexcept {

@@ -22,6 +22,7 @@
 namespace slipway::internal {
 
 class OpenClStream;
+class ReplayProgram;
 
 struct ClFailedRange {
   std::uint64_t from;
@@ -73,6 +74,9 @@ struct ClInFlight {
   std::int64_t enqueued_ns = 0;      // 0: not for the timeline
   std::uint64_t source = 0;          // waits: the stream and mark that is waited for
   std::uint64_t source_mark = 0;
+  std::shared_ptr<const std::string> node;  // of a graph's node, for the timeline: the graph
+  ReplayProgram* ends = nullptr;            // the last command of a replay: the program, and the step
+  std::uint64_t step = 0;                   // of both
 };
 
 struct ClMarkState {
@@ -101,6 +105,8 @@ class ClProgress {
   // --- By anybody ---
   // Notices what has ended: frees staging, writes the timeline, finds failures.
   void reap();
+  // Tells programs about steps that have ended. By whoever may resume others, so without locks.
+  void finish_steps();
   std::uint64_t completed() const noexcept { return completed_.load(std::memory_order_acquire); }
   std::uint64_t handed_over() const noexcept { return handed_over_.load(std::memory_order_acquire); }
 
@@ -151,6 +157,12 @@ class ClProgress {
   // the only one taken inside.
   mutable std::mutex mutex_;
   std::deque<ClInFlight> in_flight_;
+  struct EndedStep {
+    ReplayProgram* program;
+    std::uint64_t step, sequence;
+  };
+  std::deque<EndedStep> ended_steps_;  // not passed before their program knows
+  bool finishing_ = false;
   std::vector<ClFailedRange> failures_;
   std::vector<std::pair<std::uint64_t, std::weak_ptr<OpenClStream>>> waiting_;  // by mark
   std::vector<std::shared_ptr<Parker>> wakers_;

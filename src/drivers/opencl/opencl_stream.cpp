@@ -43,10 +43,20 @@ OpenClStream::~OpenClStream() {
   while (position_ < ring_.published()) {
     const RecordHeader& header = ring_.at(position_);
     if (header.kind != RecordKind::kPad) {
-      if (discard(header, discarded) == Outcome::kCut) host_ = HostState::kNone;
+      ++consumed_;
+      if (header.kind == RecordKind::kReplay) {  // its queue takes no more commands
+        const auto& replay = record_cast<ReplayRecord>(header);
+        Status cause = failure();
+        if (cause.ok()) cause = Status(ErrorCode::kCancelled, "the stream of the replay is gone");
+        replay.program->cancel(replay.step, std::move(cause), freed_);
+        replay.program->finish(replay.step, freed_);
+      } else if (discard(header, consumed_, discarded) == Outcome::kCut) {
+        host_ = HostState::kNone;
+      }
     }
     position_ += header.size_bytes;
   }
+  resume_all(freed_);
   shared_->streams.remove(id_, progress_.failures());
   context_->cl.clReleaseCommandQueue(queue_);
 }
@@ -54,24 +64,33 @@ OpenClStream::~OpenClStream() {
 // --- Handing over ---
 
 void OpenClStream::kick() {
-  Freed ready;
+  static thread_local Streams* outer = nullptr;
+  if (outer) {
+    outer->push_back(weak_from_this());
+    return;
+  }
+  Streams ready;
+  outer = &ready;
   pump(ready);
   while (!ready.empty()) {
     const std::shared_ptr<OpenClStream> stream = ready.back().lock();
     ready.pop_back();
     if (stream) stream->pump(ready);
   }
+  outer = nullptr;
 }
 
-void OpenClStream::pump(Freed& freed) {
+void OpenClStream::pump(Streams& freed) {
   progress_.reap();
   Discarded discarded;
   std::uint64_t consumed = 0;
+  Freed resumed;
   {
     const std::lock_guard lock(pump_mutex_);
     drain_ring(discarded);
     if (unflushed_) flush();
     consumed = consumed_;
+    resumed.swap(freed_);
   }
   if (!discarded.empty()) {
     // User code, so without locks, and before anybody learns that the records have passed.
@@ -79,6 +98,8 @@ void OpenClStream::pump(Freed& freed) {
     discarded.clear();
   }
   progress_.handed_over(consumed, freed);
+  resume_all(resumed);
+  progress_.finish_steps();
 }
 
 void OpenClStream::drain_ring(Discarded& discarded) {
@@ -86,7 +107,7 @@ void OpenClStream::drain_ring(Discarded& discarded) {
     const RecordHeader& header = ring_.at(position_);
     if (header.kind != RecordKind::kPad) {
       if (progress_.failed()) {
-        if (discard(header, discarded) == Outcome::kCut) return;
+        if (discard(header, consumed_ + 1, discarded) == Outcome::kCut) return;
       } else {
         if (queue_is_full()) return;
         // A record that cuts the stream by failing is discarded in the next turn.
@@ -112,59 +133,67 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
   ClInFlight command;
   command.sequence = sequence;
   if (shared_->environment.timeline.load(std::memory_order_relaxed)) command.enqueued_ns = now_ns();
-  Status status;
   switch (header.kind) {
-    case RecordKind::kLaunch: {
-      const auto& launch = record_cast<LaunchRecord>(header);
-      command.code = launch.code;
-      status = enqueue_launch(*context_, queue_, launch, command.event);
-      break;
-    }
-    case RecordKind::kCopy: {
-      const auto& copy = record_cast<CopyRecord>(header);
-      command.what = "a copy";
-      command.staging = copy.staging;
-      command.staged_bytes = copy.staging ? copy.bytes : 0;
-      status = enqueue_copy(*context_, queue_, copy, nullptr, command.event);
-      break;
-    }
+    case RecordKind::kLaunch:
+    case RecordKind::kCopy:
     case RecordKind::kCopyInline:
-      command.what = "a copy";
-      status = copy_inline(record_cast<CopyRecord>(header), command);
-      break;
-    case RecordKind::kFill:
-      command.what = "a fill";
-      status = enqueue_fill(*context_, queue_, record_cast<FillRecord>(header), command.event);
-      break;
+    case RecordKind::kFill: enqueue_work(header, std::move(command)); return Outcome::kHandedOver;
     case RecordKind::kEventMark: {
       command.what = "an event mark";
-      status = enqueue_marker(*context_, queue_, command.event);
-      if (!status.ok()) break;
+      const Status status = enqueue_marker(*context_, queue_, command.event);
+      if (!status.ok()) {
+        fail_record(status, sequence, command.what, {});
+        return Outcome::kHandedOver;
+      }
       // Other queues may wait for it from here on, and only what was flushed is sure to run.
       flush();
       if (DriverEvent* event = record_cast<EventRecord>(header).event) {  // null: a mark of the front door's own
         static_cast<OpenClEvent*>(event)->executed(id_, sequence, command.event);
       }
-      break;
+      progress_.add(std::move(command));
+      return Outcome::kHandedOver;
     }
     case RecordKind::kEventWait: return execute_wait(record_cast<EventRecord>(header), sequence);
-    case RecordKind::kHostFunction: return execute_host_function(record_cast<HostFunctionRecord>(header), sequence);
-    case RecordKind::kPad:
-    case RecordKind::kGroup:          // tapes only
-    case RecordKind::kReplay: break;  // only where Driver::engine() is there
+    case RecordKind::kHostFunction:
+      return execute_host_function(record_cast<HostFunctionRecord>(header), sequence, true);
+    case RecordKind::kReplay: return execute_replay(record_cast<ReplayRecord>(header), sequence);
+    case RecordKind::kGroup:  // on tapes only
+    case RecordKind::kPad: break;
   }
-  if (!command.event) {  // it failed, or there was nothing to do
-    std::free(command.staging);
-    shared_->uncount_staged(command.staged_bytes);
-    if (!status.ok()) {
-      const std::string name = command.code ? command.code->name : std::string();
-      fail_record(status, sequence, command.code ? "kernel '" + name + "' could not be launched" : command.what, name);
-    }
-    return Outcome::kHandedOver;
-  }
-  unflushed_ = unflushed_ || header.kind != RecordKind::kEventMark;
-  progress_.add(std::move(command));
   return Outcome::kHandedOver;
+}
+
+void OpenClStream::enqueue_work(const RecordHeader& header, ClInFlight command) {
+  Status status;
+  if (header.kind == RecordKind::kLaunch) {
+    const auto& launch = record_cast<LaunchRecord>(header);
+    command.code = launch.code;
+    status = enqueue_launch(*context_, queue_, launch, command.event);
+  } else if (header.kind == RecordKind::kCopy) {
+    const auto& copy = record_cast<CopyRecord>(header);
+    command.what = "a copy";
+    command.staging = copy.staging;
+    command.staged_bytes = copy.staging ? copy.bytes : 0;
+    status = enqueue_copy(*context_, queue_, copy, nullptr, command.event);
+  } else if (header.kind == RecordKind::kCopyInline) {
+    command.what = "a copy";
+    status = copy_inline(record_cast<CopyRecord>(header), command);
+  } else {
+    command.what = "a fill";
+    status = enqueue_fill(*context_, queue_, record_cast<FillRecord>(header), command.event);
+  }
+  if (command.event) {
+    unflushed_ = true;
+    progress_.add(std::move(command));
+    return;
+  }
+  // It failed, or there was nothing to do.
+  std::free(command.staging);
+  shared_->uncount_staged(command.staged_bytes);
+  if (status.ok()) return;
+  const std::string name = command.code ? command.code->name : std::string();
+  fail_record(status, command.sequence, command.code ? "kernel '" + name + "' could not be launched" : command.what,
+              name);
 }
 
 Status OpenClStream::copy_inline(const CopyRecord& copy, ClInFlight& command) {
@@ -217,7 +246,7 @@ OpenClStream::Outcome OpenClStream::execute_wait(const EventRecord& wait, std::u
   return Outcome::kHandedOver;
 }
 
-OpenClStream::Outcome OpenClStream::discard(const RecordHeader& header, Discarded& discarded) {
+OpenClStream::Outcome OpenClStream::discard(const RecordHeader& header, std::uint64_t sequence, Discarded& discarded) {
   if (header.kind == RecordKind::kCopy) {
     const auto& copy = record_cast<CopyRecord>(header);
     std::free(copy.staging);
@@ -227,6 +256,8 @@ OpenClStream::Outcome OpenClStream::discard(const RecordHeader& header, Discarde
     if (host_ == HostState::kNone) host_function_.reset(record_cast<HostFunctionRecord>(header).payload);
     if (host_function_) discarded.push_back(std::move(host_function_));
     host_ = HostState::kNone;
+  } else if (header.kind == RecordKind::kReplay) {
+    return discard_replay(record_cast<ReplayRecord>(header), sequence);
   }
   return Outcome::kHandedOver;
 }
@@ -284,7 +315,8 @@ void OpenClStream::fail_record(const Status& why, std::uint64_t sequence, const 
 
 // --- Host functions ---
 
-OpenClStream::Outcome OpenClStream::execute_host_function(const HostFunctionRecord& record, std::uint64_t sequence) {
+OpenClStream::Outcome OpenClStream::execute_host_function(const HostFunctionRecord& record, std::uint64_t sequence,
+                                                          bool owned) {
   if (host_ == HostState::kDone) {
     host_ = HostState::kNone;
     return Outcome::kHandedOver;
@@ -292,7 +324,8 @@ OpenClStream::Outcome OpenClStream::execute_host_function(const HostFunctionReco
   if (host_ != HostState::kNone) return Outcome::kCut;
   host_ = HostState::kWaiting;
   host_sequence_ = sequence;
-  host_function_.reset(record.payload);
+  if (owned) host_function_.reset(record.payload);
+  else host_function_ = std::shared_ptr<HostFunction>(record.payload, [](HostFunction*) {});
   shared_->host_functions.start();
   ClInFlight command;  // others may have put work into the queue, so only a marker tells when it is the function's turn
   command.sequence = sequence;
@@ -310,7 +343,7 @@ OpenClStream::Outcome OpenClStream::execute_host_function(const HostFunctionReco
 
 void OpenClStream::host_function_turn(std::uint64_t sequence) {
   progress_.reap();  // did all before it succeed?
-  std::unique_ptr<HostFunction> function;
+  std::shared_ptr<HostFunction> function;
   {
     const std::lock_guard lock(pump_mutex_);
     if (host_ == HostState::kWaiting && host_sequence_ == sequence && !progress_.failed()) {

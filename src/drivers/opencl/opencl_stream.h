@@ -1,12 +1,14 @@
 // A stream: a ring of records, and an in-order command queue that they are handed over to.
 //
-// Records are handed over at once by whoever publishes them, but for three that cut the stream: a host function (until
-// it has run), a wait for something that is not itself in a queue yet (a hold, or a mark that lies behind a cut), and
-// a queue that holds kMaxInFlight commands already. What lies behind a cut stays in the ring, which therefore pushes
-// back as on other devices, and is discarded from there when the stream fails. Whoever ends the cut goes on with the
-// stream: the host-function thread, the holder, the stream of the mark, the service thread.
+// Records are handed over at once by whoever publishes them, but for four that cut the stream: a host function (until
+// it has run), a wait for something that is not itself in a queue yet (a hold, or a mark that lies behind a cut), a
+// replay at a gate that is not open, and a queue that holds kMaxInFlight commands already. What lies behind a cut stays
+// in the ring, which therefore pushes back as on other devices, and is discarded from there when the stream fails.
+// Whoever ends the cut goes on with the stream: the host-function thread, the holder, the stream of the mark, whoever
+// publishes, the service thread.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +17,7 @@
 #include "device/driver.h"
 #include "drivers/opencl/opencl_context.h"
 #include "drivers/opencl/opencl_progress.h"
+#include "engine/replay_program.h"
 #include "record/ring.h"
 
 namespace slipway::internal {
@@ -27,6 +30,7 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   ~OpenClStream() override;  // never waits
 
   Sink& sink() override { return ring_; }
+  // From inside a kick it is put off until the outer one has given up its locks.
   void kick() override;
   std::uint64_t completed() override;
   Status wait(std::uint64_t sequence, std::int64_t deadline_ns) override;
@@ -35,6 +39,8 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   // Waits (within the device's limit) until everything submitted so far is in the queue; null when it does not get
   // there, which only a cut can cause.
   void* native_handle() override;
+  // A gate, or the end of the step before, that a replay waited for.
+  void go_on_with_replay();
 
   std::uint64_t id() const noexcept { return id_; }
   ClProgress& progress() noexcept { return progress_; }
@@ -49,18 +55,30 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   OpenClStream(std::shared_ptr<OpenClShared> shared, std::shared_ptr<ClContext> context, cl_command_queue queue,
                std::uint32_t ring_bytes, std::string name);
 
-  using Freed = std::vector<std::weak_ptr<OpenClStream>>;
-  using Discarded = std::vector<std::unique_ptr<HostFunction>>;
+  using Streams = std::vector<std::weak_ptr<OpenClStream>>;
+  using Discarded = std::vector<std::shared_ptr<HostFunction>>;
   enum class Outcome { kHandedOver, kCut };
   enum class Goal { kHandedOver, kPassed };
 
   // The three of a pump: under pump_mutex_, they hand over what they can.
-  void pump(Freed& freed);
+  void pump(Streams& freed);
   void drain_ring(Discarded& discarded);
   Outcome execute(const RecordHeader& header, std::uint64_t sequence);
   Outcome execute_wait(const EventRecord& wait, std::uint64_t sequence);
-  Outcome execute_host_function(const HostFunctionRecord& record, std::uint64_t sequence);
-  Outcome discard(const RecordHeader& header, Discarded& discarded);
+  // Not owned: the graph keeps it, and it may run again.
+  Outcome execute_host_function(const HostFunctionRecord& record, std::uint64_t sequence, bool owned);
+  // Launches, copies and fills: one command each.
+  void enqueue_work(const RecordHeader& header, ClInFlight command);
+
+  // Replays (opencl_replay.cpp), from where they were cut.
+  Outcome execute_replay(const ReplayRecord& record, std::uint64_t sequence);
+  Outcome execute_node(const RecordHeader& header, const ReplayRecord& record, std::uint64_t sequence, Status& cause);
+  Outcome pass_gates(const ReplayRecord& record, std::uint32_t group, Status& cause);
+  bool waits_for(Progress& progress, std::uint64_t step);
+  void end_replay(const ReplayRecord& record, std::uint64_t sequence, const Status& cause);
+  void step_ended(std::uint64_t);
+  Outcome discard_replay(const ReplayRecord& record, std::uint64_t sequence);
+  Outcome discard(const RecordHeader& header, std::uint64_t sequence, Discarded& discarded);
   Status copy_inline(const CopyRecord& copy, ClInFlight& command);
   bool queue_is_full();
   void flush();
@@ -92,7 +110,15 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   bool room_awaited_ = false;
   enum class HostState { kNone, kWaiting, kRunning, kDone } host_ = HostState::kNone;
   std::uint64_t host_sequence_ = 0;              // of the function that host_ is about
-  std::unique_ptr<HostFunction> host_function_;  // in kWaiting
+  std::shared_ptr<HostFunction> host_function_;  // in kWaiting
+
+  bool replaying_ = false;          // the replay at position_ has begun
+  std::uint64_t replay_at_ = 0;     // how far, in its tape
+  std::int64_t gate_since_ns_ = 0;  // for the timeline
+  std::uint64_t last_program_ = 0;  // whose step was handed over last, and which
+  std::uint64_t last_step_ = 0;
+  Freed freed_;                            // to be resumed without the mutex
+  std::atomic<bool> replay_waits_{false};  // somebody will call go_on_with_replay()
 };
 
 }  // namespace slipway::internal

@@ -15,12 +15,14 @@ constexpr std::int64_t kLookAgain_ns = 20'000'000;
 
 std::uint64_t OpenClStream::completed() {
   progress_.reap();
+  progress_.finish_steps();
   return progress_.completed();
 }
 
 bool OpenClStream::await(Goal goal, std::uint64_t sequence, std::int64_t deadline_ns) {
   const auto reached = [&] {
     progress_.reap();
+    progress_.finish_steps();
     return (goal == Goal::kPassed ? progress_.completed() : progress_.handed_over()) >= sequence;
   };
   kick();
