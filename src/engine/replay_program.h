@@ -31,9 +31,11 @@ struct PatchPlace {
   std::uint32_t bytes;
 };
 
+// All places that one gate's values go to. Its record lies before the first node that needs one of them, and there
+// all are patched: those further on are read later in the same step.
 struct UpdateGroup {
-  std::string name;
-  std::vector<std::uint32_t> gates;
+  std::string name;  // of the gate: "values", or the operation
+  std::uint32_t gate = 0;
   std::uint32_t first_patch = 0;
   std::uint32_t patch_count = 0;
 };
@@ -88,8 +90,10 @@ class ReplayProgram {
     std::byte* tape = tape_.get() + tape_offset(step);
     for (std::uint32_t i = group.first_patch; i < group.first_patch + group.patch_count; ++i) {
       const PatchPlace& place = layout_.patches[i];
-      std::byte* to = tape + place.to;
-      if (std::memcmp(to, from + place.from, place.bytes) != 0) std::memcpy(to, from + place.from, place.bytes);
+      if (place.bytes == 4) copy_if_different<4>(tape + place.to, from + place.from);
+      else if (place.bytes == 8) copy_if_different<8>(tape + place.to, from + place.from);
+      else if (std::memcmp(tape + place.to, from + place.from, place.bytes) != 0)
+        std::memcpy(tape + place.to, from + place.from, place.bytes);
     }
   }
   void finish(std::uint64_t step, Freed& freed) { done_.complete(step, freed); }
@@ -110,6 +114,10 @@ class ReplayProgram {
   Status recover();
 
  private:
+  template <std::size_t kBytes>
+  static void copy_if_different(std::byte* to, const std::byte* from) noexcept {
+    if (std::memcmp(to, from, kBytes) != 0) std::memcpy(to, from, kBytes);
+  }
   std::uint64_t tape_offset(std::uint64_t step) const noexcept {
     return layout_.own_tapes ? step % layout_.depth * tape_stride_ : 0;
   }

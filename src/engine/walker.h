@@ -208,10 +208,9 @@ class Walker {
 
   bool group(ReplayProgram& program, std::uint32_t index, std::uint64_t step, Status& cause) {
     const UpdateGroup& group = program.group(index);
-    for (const std::uint32_t gate : group.gates) {
-      if (log_ && lane_.gate_wait_since == 0 && program.gate(gate).completed() < step) lane_.gate_wait_since = now_ns();
-      if (blocks_on(program.gate(gate), step)) return false;
-    }
+    Progress& gate = program.gate(group.gate);
+    if (log_ && lane_.gate_wait_since == 0 && gate.completed() < step) lane_.gate_wait_since = now_ns();
+    if (blocks_on(gate, step)) return false;
     if (lane_.gate_wait_since != 0) {
       if (log_) log_gate(program, group, step);
       lane_.gate_wait_since = 0;

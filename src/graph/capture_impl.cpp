@@ -94,7 +94,7 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
       definition_->resources->kernels.push_back(launch.code->shared_from_this());
       if (!uses.empty()) {
         for (const ParameterUse& use : uses) node.reads.push_back(use.parameter);
-        add_group(launch, definition_->tape.size_bytes() + sizeof(GroupRecord), name, uses);
+        add_uses(launch, name, uses);
       }
       break;
     }
@@ -127,36 +127,41 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
   add_node(state, std::move(node));
 }
 
-void CaptureImpl::add_group(const LaunchRecord& launch, std::uint64_t launch_at, const std::string& name,
-                            std::span<const ParameterUse> uses) {
-  UpdateGroup group;
-  group.name = name;
-  group.first_patch = static_cast<std::uint32_t>(definition_->patches.size());
+void CaptureImpl::check_use(const LaunchRecord& launch, const std::string& name, const ParameterUse& use) {
+  const Variable& v = definition_->variables[use.parameter];
+  if (use.slot == ParameterUse::kGrid) {
+    if (!v.is_grid) invalidate(ErrorCode::kInvalidArgument, "was given '" + v.name + "' as a grid, and it is none");
+    return;
+  }
+  const ArgumentSlot& slot = launch.code->layout.slots[use.slot];
+  if (!v.is_grid && slot.kind == v.kind && slot.size == v.size) return;
+  invalidate(ErrorCode::kInvalidArgument, "was given the parameter '" + v.name + "' (" +
+                                              (v.is_grid ? "grid" : name_of(v.kind)) + ") for argument " +
+                                              std::to_string(use.slot) + " of kernel '" + name + "', which is " +
+                                              name_of(slot.kind) + "; declare it with that type");
+}
+
+void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, std::span<const ParameterUse> uses) {
+  for (const ParameterUse& use : uses) check_use(launch, name, use);
+  for (const ParameterUse& use : uses) {
+    const std::uint32_t gate = definition_->variables[use.parameter].gate;
+    if (!places_.try_emplace(gate).second) continue;  // it was passed before
+    GroupRecord record{};
+    record.header = {sizeof record, RecordKind::kGroup, 0, 0};
+    record.group = static_cast<std::uint32_t>(definition_->groups.size());
+    definition_->groups.push_back({gate == 0 ? "values" : definition_->operations[gate - 1].name, gate, 0, 0});
+    std::memcpy(tape_room(sizeof record), &record, sizeof record);
+    (void)definition_->tape.commit(sizeof record);
+  }
+  const std::uint64_t launch_at = definition_->tape.size_bytes();
   for (const ParameterUse& use : uses) {
     const Variable& v = definition_->variables[use.parameter];
-    std::uint64_t to = launch_at + sizeof(LaunchRecord);  // the extent's grid
-    if (use.slot == ParameterUse::kGrid) {
-      if (!v.is_grid) invalidate(ErrorCode::kInvalidArgument, "was given '" + v.name + "' as a grid, and it is none");
-    } else {
-      const ArgumentSlot& slot = launch.code->layout.slots[use.slot];
-      if (v.is_grid || slot.kind != v.kind || slot.size != v.size) {
-        invalidate(ErrorCode::kInvalidArgument, "was given the parameter '" + v.name + "' (" +
-                                                    (v.is_grid ? "grid" : name_of(v.kind)) + ") for argument " +
-                                                    std::to_string(use.slot) + " of kernel '" + name + "', which is " +
-                                                    name_of(slot.kind) + "; declare it with that type");
-      }
-      to = launch_at + launch.header.payload_offset + slot.offset;
-    }
-    definition_->patches.push_back({v.offset, static_cast<std::uint32_t>(to), v.size});
-    if (std::find(group.gates.begin(), group.gates.end(), v.gate) == group.gates.end()) group.gates.push_back(v.gate);
+    const std::uint64_t to =
+        launch_at + (use.slot == ParameterUse::kGrid
+                         ? sizeof(LaunchRecord)  // the extent begins with the grid
+                         : launch.header.payload_offset + launch.code->layout.slots[use.slot].offset);
+    places_[v.gate].push_back({v.offset, static_cast<std::uint32_t>(to), v.size});
   }
-  group.patch_count = static_cast<std::uint32_t>(uses.size());
-  GroupRecord record{};
-  record.header = {sizeof record, RecordKind::kGroup, 0, 0};
-  record.group = static_cast<std::uint32_t>(definition_->groups.size());
-  definition_->groups.push_back(std::move(group));
-  std::memcpy(tape_room(sizeof record), &record, sizeof record);
-  (void)definition_->tape.commit(sizeof record);
 }
 
 void CaptureImpl::mark(StreamImpl& stream, EventImpl& event) {
@@ -307,6 +312,12 @@ Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {
                   "the capture '" + definition_->name + "' has the stream '" + s.stream->name() +
                       "', which was not joined back; mark an event on it at its end and "
                       "wait for that on the stream where the capture began");
+  }
+  for (UpdateGroup& group : definition_->groups) {
+    const std::vector<PatchPlace>& places = places_[group.gate];
+    group.first_patch = static_cast<std::uint32_t>(definition_->patches.size());
+    group.patch_count = static_cast<std::uint32_t>(places.size());
+    definition_->patches.insert(definition_->patches.end(), places.begin(), places.end());
   }
   definition_->block_bytes = static_cast<std::uint32_t>((block_.size() + 15) / 16 * 16);
   definition_->initial_block = block_;

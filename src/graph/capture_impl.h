@@ -45,13 +45,15 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   [[noreturn]] void invalidate(ErrorCode code, std::string sentence);
   std::uint32_t add_node(CapturedStream& state, NodeDefinition node);
   std::uint32_t add_variable(Variable variable);
-  void add_group(const LaunchRecord& launch, std::uint64_t launch_at, const std::string& name,
-                 std::span<const ParameterUse> uses);
+  // The launch, which comes next on the tape, takes these arguments and its grid from variables.
+  void add_uses(const LaunchRecord& launch, const std::string& name, std::span<const ParameterUse> uses);
+  void check_use(const LaunchRecord& launch, const std::string& name, const ParameterUse& use);
   std::byte* tape_room(std::uint32_t bytes);
 
   std::mutex mutex_;
   std::shared_ptr<DefinitionImpl> definition_;
-  std::vector<std::byte> block_;  // the variables' first values
+  std::vector<std::byte> block_;                             // the variables' first values
+  std::map<std::uint32_t, std::vector<PatchPlace>> places_;  // by gate
   const StreamImpl* origin_;
   std::vector<CapturedStream> streams_;
   struct CapturedMark {

@@ -51,11 +51,22 @@ void ExecutableCore::check_usable(StreamImpl& stream) {
 
 // --- Launching ---
 
-std::uint64_t ExecutableCore::begin(StreamImpl& stream, bool opens) {
-  DeviceImpl& device = *definition_->device;
+void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
+  // By who owns them, which a pointer alone would not tell: a later stream may lie where this one did.
+  const auto same = [&](const std::weak_ptr<StreamImpl>& other) {
+    return !other.owner_before(stream) && !stream.owner_before(other);
+  };
+  if (same(last_stream_)) return;
+  last_stream_ = stream;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(streams_, [](const std::weak_ptr<StreamImpl>& s) { return s.expired(); });
+  if (std::none_of(streams_.begin(), streams_.end(), same)) streams_.push_back(stream);
+}
+
+std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
   const std::uint64_t next = program_->begun() + 1;
   if (next > options_.depth) {
-    device.owed().check_step(this, next - options_.depth, "launching another step").throw_if_error();
+    definition_->device->owed().check_step(this, next - options_.depth, "launching another step").throw_if_error();
   }
   auto begun = program_->begin_step();
   if (!begun.ok()) {
@@ -65,15 +76,7 @@ std::uint64_t ExecutableCore::begin(StreamImpl& stream, bool opens) {
         "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
     Status(std::move(details)).throw_if_error();
   }
-  const std::lock_guard lock(mutex_);
-  if (opens) open_.push_back({begun.value(), 0, false, thread_id(), now_ns()});
-  std::erase_if(streams_, [](const std::weak_ptr<StreamImpl>& s) { return s.expired(); });
-  const bool known = std::any_of(streams_.begin(), streams_.end(), [&](auto& s) { return s.lock().get() == &stream; });
-  if (!known) {
-    for (auto& s : device.streams()) {
-      if (s.get() == &stream) streams_.push_back(s);
-    }
-  }
+  remember(stream);
   return begun.value();
 }
 
@@ -96,13 +99,13 @@ void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint
     }
     throw;
   }
-  counts_.launches.fetch_add(1, std::memory_order_relaxed);
+  count(counts_.launches);
 }
 
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
   check_usable(*stream);
   const std::lock_guard lock(launch_mutex_);
-  const std::uint64_t step = begin(*stream, false);
+  const std::uint64_t step = begin(stream);
   submit(stream, step);
   return {step};
 }
@@ -110,44 +113,54 @@ Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
 Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values) {
   if (definition_->groups.empty()) return launch_plain(stream);  // nothing to update
   check_usable(*stream);
-  std::uint64_t step = 0;
+  OpenStep own;
   if (definition_->device->environment().blocking || options_.order == Order::kUpdateFirst) {
     // A launch that blocks would wait for an update that comes after it.
     const std::lock_guard lock(launch_mutex_);
-    step = begin(*stream, true);
-    counts_.update_first.fetch_add(1, std::memory_order_relaxed);
+    own.step = begin(stream);
+    count(counts_.update_first);
     try {
-      publish(step, values);
+      publish_taken(own, values);
     } catch (...) {
       Freed freed;
-      program_->abandon(step, freed);
+      program_->abandon(own.step, freed);
       resume_all(freed);
-      close_open(step);
       throw;
     }
-    submit(stream, step);
-    return {step};
+    submit(stream, own.step);
+    return {own.step};
   }
   {
     const std::lock_guard lock(launch_mutex_);
-    step = begin(*stream, true);
-    submit(stream, step);
+    own.step = begin(stream);
+    if (options_.updater) open(own.step);
+    submit(stream, own.step);
+    count(counts_.replay_first);
   }
-  counts_.replay_first.fetch_add(1, std::memory_order_relaxed);
-  if (!options_.updater) {
-    try {
-      publish(step, values);
-    } catch (...) {
-      leave_open(*stream, step);
-      throw;
+  if (options_.updater) {
+    const std::lock_guard lock(mutex_);
+    updates_.push_back({own.step, values});
+    start_helper();
+    changed_.notify_one();
+    return {own.step};
+  }
+  try {
+    publish_taken(own, values);
+  } catch (...) {
+    // The step waits to be published again or cancelled; this thread owes it, and it is watched over.
+    if (program_->cancellation_of(own.step).ok()) {
+      own.thread = thread_id();
+      own.launched_ns = now_ns();
+      {
+        const std::lock_guard lock(mutex_);
+        open_.push_back(own);
+      }
+      owe(*stream, own.step);
+      wake_helper();
     }
-    return {step};
+    throw;
   }
-  const std::lock_guard lock(mutex_);
-  updates_.push_back({step, values});
-  start_helper();
-  changed_.notify_one();
-  return {step};
+  return {own.step};
 }
 
 void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
@@ -155,11 +168,13 @@ void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
       {this, step, &stream, thread_id(), &definition_->name, &definition_->groups.front().name});
 }
 
-void ExecutableCore::leave_open(StreamImpl& stream, std::uint64_t step) {
+void ExecutableCore::open(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
-  const bool open = std::any_of(open_.begin(), open_.end(), [&](const OpenStep& o) { return o.step == step; });
-  if (!open) return;
-  owe(stream, step);
+  open_.push_back({step, 0, false, thread_id(), now_ns()});
+}
+
+void ExecutableCore::wake_helper() {
+  const std::lock_guard lock(mutex_);
   start_helper();  // the watchdog
   if (helper_rests_) changed_.notify_one();
 }
@@ -175,14 +190,13 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
   std::uint64_t step = 0;
   {
     const std::lock_guard lock(launch_mutex_);
-    step = begin(*stream, true);
+    step = begin(stream);
+    open(step);
     if (publisher == Publisher::kThisThread) owe(*stream, step);
     submit(stream, step);
+    count(counts_.replay_first);
   }
-  counts_.replay_first.fetch_add(1, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  start_helper();  // the watchdog
-  if (helper_rests_) changed_.notify_one();
+  wake_helper();
   return {step};
 }
 
@@ -190,20 +204,24 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
 
 ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
   program_->cancellation_of(step).throw_if_error();
-  const std::string which = "step " + std::to_string(step) + " of graph '" + definition_->name + "'";
   const std::uint64_t begun = program_->begun();
+  const auto sentence = [&](const std::string& rest) {
+    return "step " + std::to_string(step) + " of graph '" + definition_->name + "' " + rest;
+  };
   const std::lock_guard lock(mutex_);
   for (OpenStep& open : open_) {
     if (open.step != step) continue;
-    if (open.busy) throw Error(ErrorCode::kBusy, which + " is being published by another thread; publish it once");
+    if (open.busy) {
+      throw Error(ErrorCode::kBusy, sentence("is being published by another thread; publish it once"));
+    }
     open.busy = true;
     return open;
   }
   if (step == 0 || step > begun) {
     throw Error(ErrorCode::kInvalidArgument,
-                which + " was to be published, and only " + std::to_string(begun) + " were launched; launch it first");
+                sentence("was to be published, and only " + std::to_string(begun) + " were launched; launch it first"));
   }
-  throw Error(ErrorCode::kFailedPrecondition, which + " was published already; values belong to exactly one step");
+  throw Error(ErrorCode::kFailedPrecondition, sentence("was published already; values belong to exactly one step"));
 }
 
 void ExecutableCore::put_back(const OpenStep& taken) {
@@ -300,27 +318,44 @@ Status ExecutableCore::refused(const OpenStep& open, const std::string& why) con
   return Status(std::move(details));
 }
 
-void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& values) {
-  OpenStep taken = take_open(step);
+void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>& values) {
+  struct Publishing {
+    std::atomic<int>& count;
+    explicit Publishing(std::atomic<int>& c) : count(c) { count.fetch_add(1, std::memory_order_acq_rel); }
+    ~Publishing() { count.fetch_sub(1, std::memory_order_acq_rel); }
+  };
+  const Publishing publishing(publishing_);
+  program_->cancellation_of(taken.step).throw_if_error();
+  if (passed(taken.step)) {  // cancelled, recovered from, and its slot is another's
+    cancelled_error(taken.step, ErrorCode::kCancelled, "its graph has recovered meanwhile").throw_if_error();
+  }
   try {
-    publish_gates(step, values, taken);
+    publish_gates(taken.step, values, taken);
   } catch (const Error& error) {
-    put_back(taken);
     if (taken.gates_open == 0) throw;  // about the call, not about the values
     ErrorDetails details = *error.details();
     details.name = definition_->name;
     details.submitted = true;
     Status(std::move(details)).throw_if_error();
   } catch (const std::exception& error) {
-    put_back(taken);
     refused(taken, error.what()).throw_if_error();
   } catch (...) {
-    put_back(taken);
     refused(taken, "an exception that is not a std::exception").throw_if_error();
   }
-  close_open(step);
-  program_->cancellation_of(step).throw_if_error();
+  program_->cancellation_of(taken.step).throw_if_error();
   counts_.published.fetch_add(1, std::memory_order_relaxed);
+}
+
+void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& values) {
+  OpenStep taken = take_open(step);
+  try {
+    publish_taken(taken, values);
+  } catch (...) {
+    if (program_->cancellation_of(step).ok()) put_back(taken);
+    else close_open(step);
+    throw;
+  }
+  close_open(step);
 }
 
 // --- Ending steps ---
@@ -350,6 +385,11 @@ void ExecutableCore::recover() {
   }
   for (const auto& weak : streams) {
     if (const auto stream = weak.lock()) stream->recover();
+  }
+  // Reads and writes it, so that who publishes after this look sees (X3) that all steps have passed.
+  if (publishing_.fetch_add(0, std::memory_order_acq_rel) != 0) {
+    throw Error(ErrorCode::kBusy, "graph '" + definition_->name +
+                                      "' was to recover while a thread is publishing values; let that end first");
   }
   program_->recover().throw_if_error();
 }

@@ -18,8 +18,11 @@ namespace slipway::internal {
 
 // What outlives the handle for as long as its helper thread is busy.
 //   X1  steps are begun and submitted under launch_mutex_, so that they lie in their streams in order.
-//   X2  a step that is open (begun, not published, not cancelled) has an entry in open_. Whoever publishes it sets
-//       `busy` first, so that only one does.
+//   X2  a step that somebody has yet to publish (begun, not published, not cancelled) has an entry in open_. Whoever
+//       publishes it sets `busy` first, so that only one does. A step that its own launch publishes gets its entry
+//       only when that is refused.
+//   X3  recover() first has every step pass, then looks at publishing_ and refuses unless it is 0: the publisher of a
+//       cancelled step may still write its slot. One that begins later finds that its step has passed.
 class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
  public:
   ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options);
@@ -51,18 +54,25 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::uint64_t thread = 0;  // that launched it
     std::int64_t launched_ns = 0;
   };
+  // Counts that only a holder of launch_mutex_ raises.
+  static void count(std::atomic<std::uint64_t>& c) noexcept {
+    c.store(c.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   struct Counts {
     std::atomic<std::uint64_t> launches{0}, replay_first{0}, update_first{0}, published{0}, operation_calls{0},
         cancelled{0};
   };
 
   void check_usable(StreamImpl& stream);
-  std::uint64_t begin(StreamImpl& stream, bool opens);
+  std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream);
+  void remember(const std::shared_ptr<StreamImpl>& stream);
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
   // The calling thread owes the step's values from here on.
   void owe(StreamImpl& stream, std::uint64_t step);
-  // A launch whose values were refused: its step waits to be published again or cancelled, watched over.
-  void leave_open(StreamImpl& stream, std::uint64_t step);
+  void open(std::uint64_t step);
+  void wake_helper();
+  // Publishes, and throws what the caller is to be told. `taken` says how far it came.
+  void publish_taken(OpenStep& taken, const std::vector<std::byte>& values);
   void publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);
   Status refused(const OpenStep& open, const std::string& why) const;
   OpenStep take_open(std::uint64_t step);
@@ -81,6 +91,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   Counts counts_;
 
   std::mutex launch_mutex_;
+  std::weak_ptr<StreamImpl> last_stream_;  // under launch_mutex_: it is in streams_
+  std::atomic<int> publishing_{0};
   std::mutex mutex_;  // guards the rest
   std::vector<OpenStep> open_;
   std::vector<std::weak_ptr<StreamImpl>> streams_;

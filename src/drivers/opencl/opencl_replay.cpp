@@ -60,7 +60,7 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
   while (cause.ok() && replay_at_ != program.tape_bytes()) {
     const auto& header = *reinterpret_cast<const RecordHeader*>(tape + replay_at_);
     const Outcome outcome = header.kind == RecordKind::kGroup
-                                ? pass_gates(record, record_cast<GroupRecord>(header).group, cause)
+                                ? pass_gate(record, record_cast<GroupRecord>(header).group, cause)
                                 : execute_node(header, record, sequence, cause);
     if (outcome == Outcome::kCut) return Outcome::kCut;
     replay_at_ += header.size_bytes;
@@ -69,12 +69,11 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
   return Outcome::kHandedOver;
 }
 
-OpenClStream::Outcome OpenClStream::pass_gates(const ReplayRecord& record, std::uint32_t index, Status& cause) {
+OpenClStream::Outcome OpenClStream::pass_gate(const ReplayRecord& record, std::uint32_t index, Status& cause) {
   ReplayProgram& program = *record.program;
   const UpdateGroup& group = program.group(index);
   TimelineLog* log = shared_->environment.timeline.load(std::memory_order_acquire);
-  for (const std::uint32_t gate : group.gates) {
-    if (!waits_for(program.gate(gate), record.step)) continue;
+  if (waits_for(program.gate(group.gate), record.step)) {
     if (log && gate_since_ns_ == 0) gate_since_ns_ = now_ns();
     return Outcome::kCut;
   }
