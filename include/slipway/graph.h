@@ -120,6 +120,10 @@ class GraphDefinition;
 
 // Records what is submitted to a stream, instead of running it, until end(). A stream that waits for an event that
 // was marked inside the capture joins it, and must be joined back before end(). For one thread at a time.
+//
+// Memory that the thread which began it allocates meanwhile is the graph's as well: it lives as long as the graph.
+// Other memory is only watched: once it is freed, launches are refused with StaleAddress. Addresses that are not from
+// Slipway cannot be watched; dump() lists them.
 class SLIPWAY_API Capture {
  public:
   explicit Capture(const Stream& stream, std::string name = "graph");
@@ -142,6 +146,12 @@ class SLIPWAY_API Capture {
                           std::move(function));
   }
 
+  // The same operation on other inputs of the same types, with outputs and a gate of its own. In a step where an
+  // earlier application had equal inputs, its outputs are taken over and the function is not called.
+  Operation apply(const Operation& operation, std::initializer_list<ParameterRef> inputs) {
+    return apply_again(operation, {inputs.begin(), inputs.size()});
+  }
+
   // Ends the capture. Throws FailedPrecondition when it was made invalid, or when a stream was not joined back; the
   // streams then work as before too.
   GraphDefinition end();
@@ -150,6 +160,7 @@ class SLIPWAY_API Capture {
   ParameterRef make_parameter(const std::string& name, ArgKind kind, const Argument& initial);
   Operation make_operation(const std::string& name, std::span<const ParameterRef> inputs,
                            std::span<const OutputSpec> outputs, OperationFunction function);
+  Operation apply_again(const Operation& operation, std::span<const ParameterRef> inputs);
   std::shared_ptr<internal::CaptureImpl> impl_;
 };
 

@@ -1,6 +1,8 @@
-// Which addresses belong to memory that Slipway knows, so that a copy cannot run past a block's end.
+// Which addresses belong to memory that Slipway knows, so that a copy cannot run past a block's end, and a graph
+// notices that memory which it refers to was freed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,6 +17,7 @@ class AddressMap {
   struct Block {
     std::uint64_t address;
     std::uint64_t bytes;
+    std::uint64_t id;  // no other block, before or after, has it
   };
 
   void add(std::uint64_t address, std::uint64_t bytes);
@@ -25,9 +28,26 @@ class AddressMap {
   // `known_only`, also InvalidArgument when it begins in no known block.
   Status check_range(const char* what, std::uint64_t address, std::uint64_t bytes, bool known_only) const;
 
+  // The block that holds this address, if any is known, is now watched: freeing it counts in freed_watched().
+  std::optional<Block> watch(std::uint64_t address);
+  void unwatch(const Block& block);
+  bool lives(const Block& block) const;
+  // Grows before free() of the memory's owner returns. What else the owner's thread did is not ordered by it.
+  std::uint64_t freed_watched() const noexcept { return freed_watched_.load(std::memory_order_acquire); }
+
  private:
+  struct Known {
+    std::uint64_t bytes;
+    std::uint64_t id;
+    unsigned watchers = 0;
+  };
+  using Blocks = std::map<std::uint64_t, Known>;
+  Blocks::const_iterator holder_of(std::uint64_t address) const;
+
   mutable std::shared_mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> blocks_;
+  Blocks blocks_;
+  std::uint64_t last_id_ = 0;
+  std::atomic<std::uint64_t> freed_watched_{0};
 };
 
 }  // namespace slipway::internal

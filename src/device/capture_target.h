@@ -17,6 +17,7 @@ namespace slipway::internal {
 class StreamImpl;
 class EventImpl;
 struct KernelImpl;
+struct MemoryImpl;
 
 // An argument or the grid of a launch that takes the value of a parameter.
 struct ParameterUse {
@@ -35,6 +36,8 @@ class CaptureTarget {
   virtual void mark(StreamImpl& stream, EventImpl& event) = 0;
   // `stream` is captured already, or joins.
   virtual void wait(StreamImpl& stream, EventImpl& event) = 0;
+  // Memory that its thread allocated meanwhile: the graph's own.
+  virtual void keep(std::shared_ptr<MemoryImpl> memory) = 0;
   // What must not be done now: synchronising, querying, holding. Throws.
   [[noreturn]] virtual void refuse(StreamImpl& stream, const char* what) = 0;
   // The value with which a parameter is recorded, as an argument; checks that it is this capture's.

@@ -143,6 +143,7 @@ Memory Device::allocate(std::uint64_t bytes) const {
   memory->bytes = bytes;
   device.addresses().add(static_cast<std::uint64_t>(memory->address), bytes);
   device.counters().live_memory_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (const auto capture = device.capture_of_this_thread()) capture->keep(memory);
   return Memory(std::move(memory));
 }
 

@@ -64,6 +64,24 @@ std::int64_t DeviceImpl::deadline(std::int64_t limit_ms) const noexcept {
   return now + std::min(limit_ms, kLongest_ms) * 1'000'000;
 }
 
+void DeviceImpl::begin_capture(const std::shared_ptr<CaptureTarget>& capture) {
+  const std::lock_guard lock(captures_mutex_);
+  captures_.push_back({thread_id(), capture.get(), capture});
+}
+
+void DeviceImpl::end_capture(const CaptureTarget* capture) {
+  const std::lock_guard lock(captures_mutex_);
+  std::erase_if(captures_, [&](const OpenCapture& c) { return c.capture == capture; });
+}
+
+std::shared_ptr<CaptureTarget> DeviceImpl::capture_of_this_thread() {
+  const std::lock_guard lock(captures_mutex_);
+  for (auto it = captures_.rbegin(); it != captures_.rend(); ++it) {
+    if (it->thread == thread_id()) return it->handle.lock();
+  }
+  return nullptr;
+}
+
 void DeviceImpl::add_stream(const std::shared_ptr<StreamImpl>& stream) {
   {
     const std::lock_guard lock(streams_mutex_);

@@ -15,6 +15,7 @@ Capture::Capture(const Stream& stream, std::string name) {
   }
   impl_ = std::make_shared<internal::CaptureImpl>(stream.impl(), std::move(name));
   s.set_capture(impl_);
+  s.device().begin_capture(impl_);
 }
 
 Capture::~Capture() {
@@ -41,6 +42,17 @@ Operation Capture::make_operation(const std::string& name, std::span<const Param
   operation.outputs_ = impl_->add_operation(name, inputs, outputs, std::move(function));
   for (const OutputSpec& spec : outputs) operation.is_grid_.push_back(spec.what == OutputSpec::What::kGrid);
   return operation;
+}
+
+Operation Capture::apply_again(const Operation& operation, std::span<const ParameterRef> inputs) {
+  if (!impl_)
+    throw Error(ErrorCode::kFailedPrecondition, "the capture has ended; apply '" + operation.name_ + "' before");
+  if (operation.outputs_.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "an operation without outputs was to be applied again; it does nothing");
+  }
+  Operation again = operation;
+  again.outputs_ = impl_->apply_again(operation.outputs_.front(), inputs);
+  return again;
 }
 
 ParameterRef Operation::checked(std::size_t index, bool wants_grid) const {

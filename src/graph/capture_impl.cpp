@@ -40,7 +40,42 @@ CaptureImpl::CaptureImpl(const std::shared_ptr<StreamImpl>& origin, std::string 
   definition_->generation = origin->generation();
   definition_->capture_id = next_capture_id();
   definition_->name = std::move(name);
+  definition_->addresses = std::make_unique<WatchedAddresses>(definition_->device);
   streams_.push_back({origin, {}, {}});
+}
+
+void CaptureImpl::keep(std::shared_ptr<MemoryImpl> memory) {
+  const std::lock_guard lock(mutex_);
+  if (!released_) definition_->memory.push_back(std::move(memory));
+}
+
+void CaptureImpl::watch(const RecordHeader& record, const std::string& name) {
+  WatchedAddresses& addresses = *definition_->addresses;
+  switch (record.kind) {
+    case RecordKind::kLaunch: {
+      const auto& launch = record_cast<LaunchRecord>(record);
+      std::size_t index = 0;
+      for (const ArgumentSlot& slot : launch.code->layout.slots) {
+        if (slot.kind == ArgKind::kTensor) {
+          std::uint64_t address = 0;
+          std::memcpy(&address, arguments_of(launch) + slot.offset, sizeof address);
+          addresses.add(address, "argument " + std::to_string(index) + " of kernel '" + name + "'");
+        }
+        ++index;
+      }
+      break;
+    }
+    case RecordKind::kCopy:
+    case RecordKind::kCopyInline: {
+      const auto& copy = record_cast<CopyRecord>(record);
+      const auto direction = static_cast<CopyDirection>(record.flags);
+      if (direction != CopyDirection::kDeviceToHost) addresses.add(copy.to, "the destination of a copy");
+      if (direction != CopyDirection::kHostToDevice) addresses.add(copy.from, "the source of a copy");
+      break;
+    }
+    case RecordKind::kFill: addresses.add(record_cast<FillRecord>(record).to, "the destination of a fill"); break;
+    default: break;
+  }
 }
 
 void CaptureImpl::require_valid() {
@@ -113,6 +148,7 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
                                               "'); capture that graph's work into this one instead");
     default: invalidate(ErrorCode::kUnsupported, "cannot keep '" + name + "'");
   }
+  watch(header, name);
   std::byte* place = tape_room(bytes);
   std::memcpy(place, record, bytes);
   if (header.kind == RecordKind::kHostFunction) {
@@ -161,6 +197,10 @@ void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, 
                          ? sizeof(LaunchRecord)  // the extent begins with the grid
                          : launch.header.payload_offset + launch.code->layout.slots[use.slot].offset);
     places_[v.gate].push_back({v.offset, static_cast<std::uint32_t>(to), v.size});
+    if (use.slot == ParameterUse::kGrid) continue;
+    const Parameter& p = launch.code->signature[use.slot];
+    if (p.min_value == Parameter{}.min_value && p.max_value == Parameter{}.max_value) continue;
+    definition_->specialised.push_back({use.parameter, p, name, use.slot});
   }
 }
 
@@ -252,6 +292,35 @@ ParameterRef CaptureImpl::add_parameter(const std::string& name, ArgKind kind, c
   return {number, definition_->capture_id, kind};
 }
 
+std::vector<std::uint32_t> CaptureImpl::inputs_of(const std::string& name, std::span<const ParameterRef> inputs) const {
+  std::vector<std::uint32_t> numbers;
+  for (const ParameterRef& input : inputs) {
+    if (input.capture != definition_->capture_id || input.number >= definition_->variables.size()) {
+      throw Error(ErrorCode::kInvalidNode, "the operation '" + name + "' has an input of another capture");
+    }
+    numbers.push_back(input.number);
+  }
+  return numbers;
+}
+
+std::vector<ParameterRef> CaptureImpl::add_application(OperationDefinition operation, std::vector<Variable> outputs) {
+  const std::size_t index = definition_->operations.size();
+  std::vector<ParameterRef> refs;
+  for (Variable& v : outputs) {
+    v.gate = static_cast<std::uint32_t>(index + 1);
+    operation.outputs.push_back(add_variable(v));
+    refs.push_back({operation.outputs.back(), definition_->capture_id, v.kind});
+  }
+  definition_->operations.push_back(std::move(operation));
+  try {
+    (void)evaluate(*definition_, index, block_.data());
+  } catch (...) {
+    definition_->operations.pop_back();
+    throw;
+  }
+  return refs;
+}
+
 std::vector<ParameterRef> CaptureImpl::add_operation(const std::string& name, std::span<const ParameterRef> inputs,
                                                      std::span<const OutputSpec> outputs, OperationFunction function) {
   const std::lock_guard lock(mutex_);
@@ -260,37 +329,57 @@ std::vector<ParameterRef> CaptureImpl::add_operation(const std::string& name, st
     throw Error(ErrorCode::kInvalidArgument,
                 "the operation '" + name + "' has an empty function; pass something to call");
   }
-  OperationDefinition operation{name, {}, {}, std::move(function)};
-  for (const ParameterRef& input : inputs) {
-    if (input.capture != definition_->capture_id || input.number >= definition_->variables.size()) {
-      throw Error(ErrorCode::kInvalidNode, "the operation '" + name + "' has an input of another capture");
-    }
-    operation.inputs.push_back(input.number);
-  }
-  const auto gate = static_cast<std::uint32_t>(definition_->operations.size() + 1);
-  std::vector<ParameterRef> refs;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const OutputSpec& spec = outputs[i];
+  std::vector<Variable> variables;
+  for (const OutputSpec& spec : outputs) {
     Variable v;
-    v.name = name + "." + std::to_string(i);
+    v.name = name + "." + std::to_string(variables.size());
     v.kind = spec.kind;
     v.is_grid = spec.what == OutputSpec::What::kGrid;
-    v.gate = gate;
     Parameter p;
     p.kind = spec.kind;
     p.size_bytes = spec.size_bytes;
     v.size = v.is_grid ? static_cast<std::uint32_t>(sizeof(Dim3)) : size_of(p, kNaturalAbi);
     if (v.size == 0 || v.size > kMaxBytesParameter) {
-      throw Error(ErrorCode::kInvalidArgument, "output " + std::to_string(i) + " of the operation '" + name + "' has " +
-                                                   std::to_string(v.size) + " bytes; give it 1 to " +
+      throw Error(ErrorCode::kInvalidArgument, "output " + std::to_string(variables.size()) + " of the operation '" +
+                                                   name + "' has " + std::to_string(v.size) + " bytes; give it 1 to " +
                                                    std::to_string(kMaxBytesParameter));
     }
-    operation.outputs.push_back(add_variable(v));
-    refs.push_back({operation.outputs.back(), definition_->capture_id, spec.kind});
+    variables.push_back(std::move(v));
   }
-  evaluate(*definition_, operation, block_.data());
-  definition_->operations.push_back(std::move(operation));
-  return refs;
+  const auto own = static_cast<std::uint32_t>(definition_->operations.size());
+  return add_application({name, own, inputs_of(name, inputs), {}, std::move(function)}, std::move(variables));
+}
+
+std::vector<ParameterRef> CaptureImpl::apply_again(const ParameterRef& first_output,
+                                                   std::span<const ParameterRef> inputs) {
+  const std::lock_guard lock(mutex_);
+  require_valid();
+  if (first_output.capture != definition_->capture_id || first_output.number >= definition_->variables.size()) {
+    throw Error(ErrorCode::kInvalidNode,
+                "an operation of another capture was to be applied again; declare it here too");
+  }
+  const OperationDefinition& earlier = definition_->operations[definition_->variables[first_output.number].gate - 1];
+  const OperationDefinition& first = definition_->operations[earlier.same_as];
+  OperationDefinition operation{first.name, earlier.same_as, inputs_of(first.name, inputs), {}, {}};
+  bool fits = operation.inputs.size() == first.inputs.size();
+  for (std::size_t i = 0; fits && i < operation.inputs.size(); ++i) {
+    const Variable &a = definition_->variables[operation.inputs[i]], &b = definition_->variables[first.inputs[i]];
+    fits = a.kind == b.kind && a.size == b.size && a.is_grid == b.is_grid;
+  }
+  if (!fits) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the operation '" + first.name +
+                    "' was applied to inputs of other types or number than it was declared "
+                    "with; it has " +
+                    std::to_string(first.inputs.size()) + " inputs");
+  }
+  std::vector<Variable> variables;
+  for (const std::uint32_t output : first.outputs) {
+    Variable v = definition_->variables[output];
+    v.name = first.name + "#" + std::to_string(definition_->operations.size()) + "." + std::to_string(variables.size());
+    variables.push_back(std::move(v));
+  }
+  return add_application(std::move(operation), std::move(variables));
 }
 
 void CaptureImpl::release() {
@@ -298,6 +387,7 @@ void CaptureImpl::release() {
   if (released_) return;
   released_ = true;
   for (CapturedStream& s : streams_) s.stream->set_capture(nullptr);
+  definition_->device->end_capture(this);
 }
 
 Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {

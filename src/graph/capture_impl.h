@@ -23,10 +23,13 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   void wait(StreamImpl& stream, EventImpl& event) override;
   [[noreturn]] void refuse(StreamImpl& stream, const char* what) override;
   Argument initial_value(const Argument& parameter) override;
+  void keep(std::shared_ptr<MemoryImpl> memory) override;
 
   ParameterRef add_parameter(const std::string& name, ArgKind kind, const Argument& initial);
   std::vector<ParameterRef> add_operation(const std::string& name, std::span<const ParameterRef> inputs,
                                           std::span<const OutputSpec> outputs, OperationFunction function);
+  // The same operation on other inputs. `first_output` is an output of an application of it.
+  std::vector<ParameterRef> apply_again(const ParameterRef& first_output, std::span<const ParameterRef> inputs);
 
   // Puts the streams back in order. Once; later calls do nothing.
   void release();
@@ -47,6 +50,9 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   std::uint32_t add_variable(Variable variable);
   // The launch, which comes next on the tape, takes these arguments and its grid from variables.
   void add_uses(const LaunchRecord& launch, const std::string& name, std::span<const ParameterUse> uses);
+  void watch(const RecordHeader& record, const std::string& name);
+  std::vector<std::uint32_t> inputs_of(const std::string& name, std::span<const ParameterRef> inputs) const;
+  std::vector<ParameterRef> add_application(OperationDefinition operation, std::vector<Variable> outputs);
   void check_use(const LaunchRecord& launch, const std::string& name, const ParameterUse& use);
   std::byte* tape_room(std::uint32_t bytes);
 

@@ -5,6 +5,7 @@
 
 #include "base/thread_id.h"
 #include "device/handles.h"
+#include "record/layout.h"
 
 namespace slipway {
 
@@ -62,11 +63,48 @@ DefinitionImpl::~DefinitionImpl() {
   if (device) device->retired().retire([r = std::move(resources)]() mutable { r.reset(); });
 }
 
-void evaluate(const DefinitionImpl& definition, const OperationDefinition& operation, std::byte* block) {
+namespace {
+
+bool equal_inputs(const DefinitionImpl& d, const OperationDefinition& a, const OperationDefinition& b,
+                  const std::byte* block) {
+  for (std::size_t i = 0; i < a.inputs.size(); ++i) {
+    const Variable &x = d.variables[a.inputs[i]], &y = d.variables[b.inputs[i]];
+    if (std::memcmp(block + x.offset, block + y.offset, x.size) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool evaluate(const DefinitionImpl& definition, std::size_t index, std::byte* block) {
+  const OperationDefinition& operation = definition.operations[index];
+  for (std::size_t i = operation.same_as; i < index; ++i) {
+    const OperationDefinition& earlier = definition.operations[i];
+    if (earlier.same_as != operation.same_as || !equal_inputs(definition, earlier, operation, block)) continue;
+    for (std::size_t o = 0; o < operation.outputs.size(); ++o) {
+      const Variable &from = definition.variables[earlier.outputs[o]], &to = definition.variables[operation.outputs[o]];
+      std::memcpy(block + to.offset, block + from.offset, to.size);
+    }
+    return false;
+  }
   OperationCall::Impl impl{definition, operation, block};
   OperationCall call(impl);
   const CallbackScope scope;  // what it could wait for may wait for this very call
-  operation.function(call);
+  definition.operations[operation.same_as].function(call);
+  return true;
+}
+
+void check_specialised(const DefinitionImpl& definition, std::uint32_t gate, const std::byte* block) {
+  for (const SpecialisedUse& use : definition.specialised) {
+    const Variable& v = definition.variables[use.variable];
+    if (v.gate != gate) continue;
+    const Argument value = unpack_argument(use.parameter, block + v.offset);
+    const GuardMiss miss = check_specialisation(use.parameter, value);
+    if (miss == GuardMiss::kNone) continue;
+    const Status why = specialisation_error(use.kernel, use.argument, use.parameter, value, miss);
+    throw Error(ErrorCode::kInvalidArgument, "'" + v.name + "' of graph '" + definition.name +
+                                                 "' has a value that it must not have: " + why.details().sentence);
+  }
 }
 
 }  // namespace internal

@@ -9,6 +9,7 @@
 
 #include "device/device_impl.h"
 #include "engine/replay_program.h"
+#include "graph/addresses.h"
 #include "record/tape.h"
 #include "slipway/graph.h"
 
@@ -26,9 +27,18 @@ struct Variable {
 
 struct OperationDefinition {
   std::string name;
+  std::uint32_t same_as = 0;          // the first application of the same operation; itself, where it is that
   std::vector<std::uint32_t> inputs;  // variables
   std::vector<std::uint32_t> outputs;
   OperationFunction function;
+};
+
+// A value that goes to an argument for which its kernel was specialised.
+struct SpecialisedUse {
+  std::uint32_t variable;
+  Parameter parameter;
+  std::string kernel;
+  std::uint32_t argument;
 };
 
 struct NodeDefinition {
@@ -70,12 +80,18 @@ struct DefinitionImpl {
   std::vector<PatchPlace> patches;
   std::vector<Variable> variables;
   std::vector<OperationDefinition> operations;
+  std::vector<SpecialisedUse> specialised;
+  std::unique_ptr<WatchedAddresses> addresses;
+  std::vector<std::shared_ptr<MemoryImpl>> memory;  // allocated while it was captured
   std::uint32_t block_bytes = 0;
   std::vector<std::byte> initial_block;
   std::shared_ptr<TapeResources> resources = std::make_shared<TapeResources>();
 };
 
-// Runs one operation on a block of values. Throws what its function throws.
-void evaluate(const DefinitionImpl& definition, const OperationDefinition& operation, std::byte* block);
+// Computes the outputs of one operation in a block of values; those before it are there. Takes them over from an
+// earlier application with equal inputs, and returns false then. Throws what its function throws.
+bool evaluate(const DefinitionImpl& definition, std::size_t operation, std::byte* block);
+// Throws InvalidArgument when a value that this gate brings is none that its kernels were specialised for.
+void check_specialised(const DefinitionImpl& definition, std::uint32_t gate, const std::byte* block);
 
 }  // namespace slipway::internal

@@ -63,6 +63,7 @@ std::string as_text(const DefinitionImpl& d) {
     if (!n.reads.empty()) text += ", reads " + joined(n.reads, ", ", name);
     text += "\n";
   }
+  for (const std::string& where : d.addresses->unwatched()) text += "unwatched " + where + "\n";
   return text;
 }
 
@@ -85,6 +86,8 @@ std::string as_json(const DefinitionImpl& d) {
                    ", \"stream\": " + quoted(n.stream) + ", \"detail\": " + quoted(n.detail) + ", \"after\": [" +
                    numbers(n.after) + "], \"reads\": [" + joined(n.reads, ", ", name) + "]}";
           });
+  text +=
+      "],\n \"unwatched\": [" + joined(d.addresses->unwatched(), ", ", [](const std::string& w) { return quoted(w); });
   return text + "]}\n";
 }
 

@@ -49,6 +49,10 @@ void ExecutableCore::check_usable(StreamImpl& stream) {
   stream.check_open();
 }
 
+void ExecutableCore::check_values(const std::vector<std::byte>& values) const {
+  if (!definition_->specialised.empty()) check_specialised(*definition_, 0, values.data());
+}
+
 // --- Launching ---
 
 void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
@@ -64,6 +68,7 @@ void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
 }
 
 std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
+  definition_->addresses->check(freed_seen_, definition_->name).throw_if_error();
   const std::uint64_t next = program_->begun() + 1;
   if (next > options_.depth) {
     definition_->device->owed().check_step(this, next - options_.depth, "launching another step").throw_if_error();
@@ -113,6 +118,7 @@ Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
 Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values) {
   if (definition_->groups.empty()) return launch_plain(stream);  // nothing to update
   check_usable(*stream);
+  check_values(values);
   OpenStep own;
   if (definition_->device->environment().blocking || options_.order == Order::kUpdateFirst) {
     // A launch that blocks would wait for an update that comes after it.
@@ -282,6 +288,7 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   Freed freed;
   if (taken.gates_open == 0) {
     const std::int64_t started = logs ? now_ns() : 0;
+    check_values(values);
     wait_for_slot(step);
     std::memcpy(block, values.data(), values.size());
     if (logs) log_update("values", step, started);
@@ -296,8 +303,10 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   for (; taken.gates_open <= definition_->operations.size(); ++taken.gates_open) {
     const OperationDefinition& operation = definition_->operations[taken.gates_open - 1];
     const std::int64_t started = logs ? now_ns() : 0;
-    counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
-    evaluate(*definition_, operation, block);
+    if (evaluate(*definition_, taken.gates_open - 1, block)) {
+      counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
+    }
+    check_specialised(*definition_, taken.gates_open, block);
     if (logs) log_update(operation.name, step, started);
     program_->open_gate(taken.gates_open, step, freed);
     resume_all(freed);
@@ -439,68 +448,6 @@ void ExecutableCore::drop() {
   }
   if (first != 0) cancel(first, cancelled_error(first, ErrorCode::kCancelled, "its executable was dropped"));
   definition_->device->owed().remove_all(this);
-}
-
-// --- The helper thread: publishes for those who asked for it, and watches over open steps ---
-
-void ExecutableCore::start_helper() {
-  if (helper_started_) return;
-  helper_started_ = true;
-  std::thread([core = shared_from_this()] { core->helper_main(); }).detach();  // ends after drop()
-}
-
-void ExecutableCore::cancel_late() {
-  std::int64_t limit_ns = std::chrono::nanoseconds(options_.watchdog).count();
-  if (limit_ns == 0) limit_ns = definition_->device->rules().default_limit_ns;
-  OpenStep late;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const OpenStep& open : open_) {
-      if (!open.busy && now_ns() - open.launched_ns > limit_ns && (late.step == 0 || open.step < late.step))
-        late = open;
-    }
-  }
-  if (late.step == 0) return;
-  const std::string gate = late.gates_open == 0 ? "values" : definition_->operations[late.gates_open - 1].name;
-  cancel(late.step,
-         cancelled_error(late.step, ErrorCode::kTimeout,
-                         "gate '" + gate + "' was not opened within " + std::to_string(limit_ns / 1'000'000) +
-                             " ms by the thread that owed it (thread " + std::to_string(late.thread) + ")"));
-}
-
-void ExecutableCore::helper_main() {
-  const std::int64_t limit_ns = options_.watchdog.count() > 0 ? std::chrono::nanoseconds(options_.watchdog).count()
-                                                              : definition_->device->rules().default_limit_ns;
-  const auto look_every = std::chrono::nanoseconds(std::clamp<std::int64_t>(limit_ns / 8, 1'000'000, 1'000'000'000));
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    if (updates_.empty()) {
-      if (stopping_) return;
-      if (open_.empty()) {
-        helper_rests_ = true;
-        changed_.wait(lock, [&] { return stopping_ || !updates_.empty() || !open_.empty(); });
-        helper_rests_ = false;
-      }
-      // Launches do not wake it: it looks around often enough to notice what is late.
-      if (!stopping_ && updates_.empty()) changed_.wait_for(lock, look_every);
-    }
-    if (updates_.empty()) {
-      lock.unlock();
-      cancel_late();
-      lock.lock();
-      continue;
-    }
-    Update update = std::move(updates_.front());
-    updates_.pop_front();
-    lock.unlock();
-    try {
-      publish(update.step, update.values);
-    } catch (const Error& error) {
-      // There is no caller to publish it again.
-      if (!passed(update.step)) cancel(update.step, cancelled_error(update.step, ErrorCode::kCancelled, error.what()));
-    }
-    lock.lock();
-  }
 }
 
 }  // namespace slipway::internal

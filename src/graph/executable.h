@@ -64,6 +64,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   };
 
   void check_usable(StreamImpl& stream);
+  void check_values(const std::vector<std::byte>& values) const;
   std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream);
   void remember(const std::shared_ptr<StreamImpl>& stream);
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
@@ -92,6 +93,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
 
   std::mutex launch_mutex_;
   std::weak_ptr<StreamImpl> last_stream_;  // under launch_mutex_: it is in streams_
+  std::uint64_t freed_seen_ = 0;           // likewise: of the device's watched blocks
   std::atomic<int> publishing_{0};
   std::mutex mutex_;  // guards the rest
   std::vector<OpenStep> open_;

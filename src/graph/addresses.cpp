@@ -1,0 +1,39 @@
+#include "graph/addresses.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace slipway::internal {
+
+WatchedAddresses::~WatchedAddresses() {
+  for (const Block& b : blocks_) device_->addresses().unwatch(b.block);
+}
+
+void WatchedAddresses::add(std::uint64_t address, const std::string& where) {
+  if (address == 0) return;
+  const auto inside = [&](const Block& b) { return address - b.block.address < b.block.bytes; };
+  if (std::any_of(blocks_.begin(), blocks_.end(), inside)) return;
+  if (const auto block = device_->addresses().watch(address)) blocks_.push_back({*block, where});
+  else unwatched_.push_back(where);
+}
+
+Status WatchedAddresses::check(std::uint64_t& seen, const std::string& graph) const {
+  const std::uint64_t freed = device_->addresses().freed_watched();
+  if (freed == seen) return {};
+  for (const Block& b : blocks_) {
+    if (device_->addresses().lives(b.block)) continue;
+    ErrorDetails details;
+    details.code = ErrorCode::kStaleAddress;
+    details.name = graph;
+    details.stable = true;
+    details.sentence =
+        b.where + " in graph '" + graph + "' is in a memory block of " + std::to_string(b.block.bytes) +
+        " bytes that was freed; keep the memory as long as the graph is launched, allocate it during the "
+        "capture, or capture again";
+    return Status(std::move(details));
+  }
+  seen = freed;
+  return {};
+}
+
+}  // namespace slipway::internal

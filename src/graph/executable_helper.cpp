@@ -1,0 +1,72 @@
+// The helper thread of an executable: publishes for those who asked for it, and watches over open steps.
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "graph/executable.h"
+
+namespace slipway::internal {
+
+void ExecutableCore::start_helper() {
+  if (helper_started_) return;
+  helper_started_ = true;
+  std::thread([core = shared_from_this()] { core->helper_main(); }).detach();  // ends after drop()
+}
+
+void ExecutableCore::cancel_late() {
+  std::int64_t limit_ns = std::chrono::nanoseconds(options_.watchdog).count();
+  if (limit_ns == 0) limit_ns = definition_->device->rules().default_limit_ns;
+  OpenStep late;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const OpenStep& open : open_) {
+      if (!open.busy && now_ns() - open.launched_ns > limit_ns && (late.step == 0 || open.step < late.step))
+        late = open;
+    }
+  }
+  if (late.step == 0) return;
+  const std::string gate = late.gates_open == 0 ? "values" : definition_->operations[late.gates_open - 1].name;
+  cancel(late.step,
+         cancelled_error(late.step, ErrorCode::kTimeout,
+                         "gate '" + gate + "' was not opened within " + std::to_string(limit_ns / 1'000'000) +
+                             " ms by the thread that owed it (thread " + std::to_string(late.thread) + ")"));
+}
+
+void ExecutableCore::helper_main() {
+  const std::int64_t limit_ns = options_.watchdog.count() > 0 ? std::chrono::nanoseconds(options_.watchdog).count()
+                                                              : definition_->device->rules().default_limit_ns;
+  const auto look_every = std::chrono::nanoseconds(std::clamp<std::int64_t>(limit_ns / 8, 1'000'000, 1'000'000'000));
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (updates_.empty()) {
+      if (stopping_) return;
+      if (open_.empty()) {
+        helper_rests_ = true;
+        changed_.wait(lock, [&] { return stopping_ || !updates_.empty() || !open_.empty(); });
+        helper_rests_ = false;
+      }
+      // Launches do not wake it: it looks around often enough to notice what is late.
+      if (!stopping_ && updates_.empty()) changed_.wait_for(lock, look_every);
+    }
+    if (updates_.empty()) {
+      lock.unlock();
+      cancel_late();
+      lock.lock();
+      continue;
+    }
+    Update update = std::move(updates_.front());
+    updates_.pop_front();
+    lock.unlock();
+    try {
+      publish(update.step, update.values);
+    } catch (const Error& error) {
+      // There is no caller to publish it again.
+      if (!passed(update.step)) cancel(update.step, cancelled_error(update.step, ErrorCode::kCancelled, error.what()));
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace slipway::internal
