@@ -245,17 +245,19 @@ bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std:
   });
 }
 
-void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std::int64_t started_ns) {
+void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std::uint32_t gate,
+                                std::int64_t started_ns, std::int64_t ended_ns) {
   TimelineLog* log = definition_->device->environment().timeline.load(std::memory_order_acquire);
   if (!log) return;
   TimelineEntry entry;
   entry.kind = TimelineEntry::Kind::kUpdate;
-  entry.stream = definition_->name;
   entry.name = name;
+  entry.subject = definition_->name;
   entry.step = step;
+  entry.gate = gate;
   entry.started_ns = started_ns;
-  entry.ended_ns = now_ns();
-  log->span(std::move(entry));
+  entry.ended_ns = ended_ns;
+  log->span(std::move(entry), nullptr, program_.get());
 }
 
 void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
@@ -263,10 +265,10 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   std::byte* block = program_->block(step);
   std::vector<Lane*> freed;
   if (taken.gates_open == 0) {
-    const std::int64_t started = logs ? now_ns() : 0;
     wait_for_slot(step);
+    const std::int64_t started = logs ? now_ns() : 0;
     std::memcpy(block, values.data(), values.size());
-    if (logs) log_update("values", step, started);
+    if (logs) log_update("values", step, 0, started, now_ns());
     program_->open_gate(0, step, freed);
     taken.gates_open = 1;
     engine_.make_ready(freed);
@@ -279,8 +281,13 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     const OperationDefinition& operation = definition_->operations[taken.gates_open - 1];
     const std::int64_t started = logs ? now_ns() : 0;
     counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
-    evaluate(*definition_, operation, block);
-    if (logs) log_update(operation.name, step, started);
+    try {
+      evaluate(*definition_, operation, block);
+    } catch (...) {
+      if (logs) log_update(operation.name, step, taken.gates_open, started, 0);
+      throw;
+    }
+    if (logs) log_update(operation.name, step, taken.gates_open, started, now_ns());
     program_->open_gate(taken.gates_open, step, freed);
     engine_.make_ready(freed);
   }
