@@ -17,7 +17,7 @@ namespace slipway::internal {
 class TimelineLog {
  public:
   // Keeps the first `capacity` entries; later ones are dropped, and counted.
-  explicit TimelineLog(std::size_t capacity) : capacity_(capacity) {}
+  explicit TimelineLog(std::size_t capacity);
 
   // A stream is known by its sink, a record by its number there; `shown_sequence` is what users count.
   void submitted(const void* stream, const std::string& stream_name, std::uint64_t sequence,
