@@ -8,7 +8,7 @@ import json
 import sys
 from xml.sax.saxutils import escape
 
-WIDTH, LEFT, TOP = 1500, 150, 64
+WIDTH, LEFT, TOP = 1500, 140, 70
 PALETTE = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#86bcb6", "#d37295",
            "#a0cbe8"]
 
