@@ -161,8 +161,9 @@ class TraceFile {
   }
 
   // One run more, of a decoder of its own, so that the measured runs are not disturbed and the first step is whole.
-  void write(const Session& session, const Device& device, const std::string& mode, const Row& direct) {
-    if (path_.empty()) return;
+  // False: its text is not that of `direct`.
+  bool write(const Session& session, const Device& device, const std::string& mode, const Row& direct) {
+    if (path_.empty()) return true;
     const auto decoder = llama::make_decoder(mode, session.model(), device);
     constexpr std::size_t kMostEntries = std::size_t{1} << 20;
     device.start_timeline(kMostEntries);
@@ -173,9 +174,10 @@ class TraceFile {
     file_ << chrome_trace(timeline, trace);
     file_.close();
     check("written to its end");
+    const bool equal = !device.info().runs_kernels || run.text == direct.runs.front().text;
     fmt::print(stderr, "trace of {} steps in {} ({} entries{}{})\n", run.steps, path_, timeline.size(),
-               trace.dropped == 0 ? "" : fmt::format(", {} dropped", trace.dropped),
-               !device.info().runs_kernels || run.text == direct.runs.front().text ? "" : "; its text DIFFERS");
+               trace.dropped == 0 ? "" : fmt::format(", {} dropped", trace.dropped), equal ? "" : "; its text DIFFERS");
+    return equal;
   }
 
  private:
@@ -233,8 +235,8 @@ int decode(const DecodeOptions& options) {
     }
     print_table(rows, direct, compares, all ? stdout : stderr);
   }
-  trace.write(session, device, options.mode, direct);
-  return compares && !equal ? 1 : 0;
+  const bool trace_equal = trace.write(session, device, options.mode, direct);
+  return (compares && !equal) || !trace_equal ? 1 : 0;
 }
 
 }  // namespace slipway::tool

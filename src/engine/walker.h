@@ -189,12 +189,7 @@ class Walker {
             Status& cause) {
     std::int64_t started_ns = log_ ? now_ns() : 0;
     switch (header.kind) {
-      case RecordKind::kLaunch: try { executor_.launch(record_cast<LaunchRecord>(header), lane_);
-        } catch (...) {
-          if (log_) log_node(header, program, step, sequence, started_ns);
-          throw;
-        }
-        break;
+      case RecordKind::kLaunch: launch_logged(record_cast<LaunchRecord>(header), program, step, sequence); return true;
       case RecordKind::kGroup: return group(program, record_cast<GroupRecord>(header).group, step, sequence, cause);
       case RecordKind::kCopy:
         executor_.copy(record_cast<CopyRecord>(header),
@@ -257,11 +252,11 @@ class Walker {
     return false;
   }
 
-  // --- For the timeline; only while it is on ---
+  // --- For the timeline; only while it is on. Out of line, so that the way without it pays no registers and stack ---
 
   // One gate. False: the lane is blocked there, and no longer ours.
-  bool pass_logged(ReplayProgram& program, const UpdateGroup& group, std::uint32_t gate, std::uint64_t step,
-                   std::uint64_t sequence) {
+  [[gnu::noinline]] bool pass_logged(ReplayProgram& program, const UpdateGroup& group, std::uint32_t gate,
+                                     std::uint64_t step, std::uint64_t sequence) {
     if (program.gate(gate).completed() < step) {
       lane_.stands_since = now_ns();
       lane_.stands_at_gate = gate;
@@ -277,7 +272,20 @@ class Walker {
     return true;
   }
 
-  void log_start(const RecordHeader& header, std::uint64_t sequence) {
+  // Launches of a tape come here only while it is on.
+  [[gnu::noinline]] void launch_logged(const LaunchRecord& record, const ReplayProgram& program, std::uint64_t step,
+                                       std::uint64_t sequence) {
+    const std::int64_t started_ns = now_ns();
+    try {
+      executor_.launch(record, lane_);
+    } catch (...) {
+      log_node(record.header, program, step, sequence, started_ns);
+      throw;
+    }
+    log_node(record.header, program, step, sequence, started_ns);
+  }
+
+  [[gnu::noinline]] void log_start(const RecordHeader& header, std::uint64_t sequence) {
     // What goes on after a wait has started before, perhaps when the timeline was not on.
     const bool goes_on = lane_.resumed || lane_.replay_at != 0;
     const bool is_named = goes_on || log_->started(sink(), sequence, now_ns());
@@ -288,8 +296,8 @@ class Walker {
       log_->describe(sink(), sequence, name_of_record(header), nullptr, 0);
     }
   }
-  void log_node(const RecordHeader& header, const ReplayProgram& program, std::uint64_t step, std::uint64_t sequence,
-                std::int64_t started_ns) {
+  [[gnu::noinline]] void log_node(const RecordHeader& header, const ReplayProgram& program, std::uint64_t step,
+                                  std::uint64_t sequence, std::int64_t started_ns) {
     TimelineEntry entry;
     entry.kind = TimelineEntry::Kind::kNode;
     entry.name = name_of_record(header);
