@@ -189,6 +189,22 @@ TEST_P(TimelineOf, AReplayThatStoodBeforeTheTimelineWasOnHasNoStart) {
       << "it came to the first gate before";
 }
 
+// Whoever sees that a step has passed sees its end in the timeline, however quickly he looks.
+TEST_P(TimelineOf, AStepThatHasPassedHasAnEnd) {
+  std::int32_t out = 0;
+  Capture capture(stream, "short");
+  stream.launch(module.kernel("put"), {}, &out, 1);
+  const ExecutableGraph graph = capture.end().instantiate();
+  for (int round = 0; round < 10000; ++round) {
+    device.start_timeline(8);
+    const Step step = graph.launch(stream);
+    for (int look = 0; look < 100'000'000 && !graph.passed(step); ++look) continue;
+    const Timeline replays = of(device.stop_timeline(), Kind::kSubmission, step.number);
+    ASSERT_EQ(replays.size(), 1U);
+    ASSERT_GT(replays[0].ended_ns, 0) << "in round " << round;
+  }
+}
+
 TEST_P(TimelineOf, TheNodeThatFailedIsThere) {
   std::int32_t unused = 0;
   Capture capture(stream, "failing");
