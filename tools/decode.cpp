@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -145,9 +146,57 @@ int rounds_for(const DecodeOptions& options, const std::vector<Row>& rows) {
   return std::clamp(static_cast<int>(kBudget_s / once), 1, 15);
 }
 
+// The file that --trace names. It is opened before anything runs, so that a bad name costs no time.
+class TraceFile {
+ public:
+  explicit TraceFile(const DecodeOptions& options) : path_(options.trace) {
+    if (path_.empty()) return;
+    if (options.mode == "all" || options.mode == "direct") {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("--trace was given with --mode {}, which {}; choose one of the other modes", options.mode,
+                              options.mode == "all" ? "runs several" : "uses no Slipway and has no timeline"));
+    }
+    file_.open(path_, std::ios::binary | std::ios::trunc);
+    check("opened for writing");
+  }
+
+  // One run more, of a decoder of its own, so that the measured runs are not disturbed and the first step is whole.
+  // False: its text is not that of `direct`.
+  bool write(const Session& session, const Device& device, const std::string& mode, const Row& direct) {
+    if (path_.empty()) return true;
+    const auto decoder = llama::make_decoder(mode, session.model(), device);
+    constexpr std::size_t kMostEntries = std::size_t{1} << 20;
+    device.start_timeline(kMostEntries);
+    const Run run = session.run(*decoder, [](std::string_view) {});
+    ChromeTraceOptions trace;
+    const std::vector<TimelineEntry> timeline = device.stop_timeline(&trace.dropped);
+    trace.process = fmt::format("slipway decode, mode {} on {}", mode, device.info().uri);
+    file_ << chrome_trace(timeline, trace);
+    file_.close();
+    check("written to its end");
+    const bool equal = !device.info().runs_kernels || run.text == direct.runs.front().text;
+    fmt::print(stderr, "trace of {} steps in {} ({} entries{}{})\n", run.steps, path_, timeline.size(),
+               trace.dropped == 0 ? "" : fmt::format(", {} dropped", trace.dropped), equal ? "" : "; its text DIFFERS");
+    return equal;
+  }
+
+ private:
+  void check(const char* what) const {
+    if (file_.good()) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("the trace file '{}' could not be {}; give --trace a file in a folder that is there and "
+                            "has room",
+                            path_, what));
+  }
+
+  const std::string path_;
+  std::ofstream file_;
+};
+
 }  // namespace
 
 int decode(const DecodeOptions& options) {
+  TraceFile trace(options);
   const Session session(options);
   const Device device = Device::open(options.device);
   const bool compares = device.info().runs_kernels;
@@ -186,7 +235,8 @@ int decode(const DecodeOptions& options) {
     }
     print_table(rows, direct, compares, all ? stdout : stderr);
   }
-  return compares && !equal ? 1 : 0;
+  const bool trace_equal = trace.write(session, device, options.mode, direct);
+  return (compares && !equal) || !trace_equal ? 1 : 0;
 }
 
 }  // namespace slipway::tool

@@ -19,6 +19,7 @@ struct DecodeOptions {
   std::string mode = "all";
   int rounds = 0;  // 0: as many as a few seconds allow, up to 15
   bool json = false;
+  std::string trace;  // a file for the timeline of one run more; empty: none
   // Of the synthetic model: dim, hidden, layers, heads, kv heads, vocabulary, context.
   std::vector<std::int32_t> synthetic{64, 172, 5, 8, 4, 512, 512};
 };

@@ -36,6 +36,8 @@ void add_decode(CLI::App& app, slipway::tool::DecodeOptions& o) {
                   "Extents of the synthetic model: dim hidden layers heads kv_heads vocab context")
       ->expected(7)
       ->delimiter(',');
+  sub->add_option("--trace", o.trace,
+                  "Write the timeline of one run more to this file, for ui.perfetto.dev; needs one mode");
   sub->add_flag("--json", o.json, "Print one JSON object instead of text and table");
 }
 

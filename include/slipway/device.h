@@ -83,8 +83,10 @@ class SLIPWAY_API Device {
 
   // What happened so far; see trace.h.
   Counters counters() const;
+  // Keeps the first `capacity` entries. While it is on, each submission is logged under a lock.
   void start_timeline(std::size_t capacity = 1 << 16) const;
-  std::vector<TimelineEntry> stop_timeline() const;
+  // What was kept, in no promised order; `dropped`: how many entries found no room.
+  std::vector<TimelineEntry> stop_timeline(std::uint64_t* dropped = nullptr) const;
 
   // Ends the lost state: streams, modules and memory made before are stale (StaleContext) from now on.
   void reset() const;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "slipway/export.h"
@@ -46,24 +47,38 @@ struct Counters {
   std::uint64_t operator[](Reason reason) const noexcept { return reasons[static_cast<std::size_t>(reason)]; }
 };
 
-// One unit of work. Times are nanoseconds of the steady clock; 0 means that the moment did not come, or that
-// the driver cannot tell.
+// One thing that happened. Times are nanoseconds of the steady clock; 0 means that the moment did not come, that it
+// lies before the timeline was turned on, or that the driver cannot tell.
+//
+// Streams and graphs are shown by their names; a second one of the same name gets " (2)" behind it.
 struct TimelineEntry {
   enum class Kind : std::uint8_t {
     kSubmission,  // a unit of work of a stream
     kNode,        // a node of a graph, inside the replay that `sequence` is
-    kGateWait,    // a replay stood at a gate
-    kUpdate,      // values or an operation were evaluated and published
-    kReason,      // a call left the fast path; `name` is the reason
+    kGateWait,    // that replay stood at a gate; `name` is the launch that needed it
+    kUpdate,      // values or an operation were evaluated, and the gate was opened at the end. Without an end: refused
+    kReason,      // a call left the fast path; `name` is the reason. Reason::kTimeline is counted only
   };
   Kind kind = Kind::kSubmission;
-  std::string stream;  // updates: the graph
-  std::string name;
-  std::uint64_t sequence = 0;
-  std::uint64_t step = 0;  // of nodes, gates and updates
+  std::string stream;          // none for updates
+  std::string name;            // kernel, "copy", the graph, "values", an operation, ...
+  std::string subject;         // the graph of replays, nodes, gate waits and updates; what a reason was about
+  std::uint64_t sequence = 0;  // in the stream; none for updates and reasons
+  std::uint64_t step = 0;      // of replays, nodes, gate waits and updates
+  std::uint32_t gate = 0;      // of gate waits and updates; 0: that of the values, 1 + i: that of operation i
   std::int64_t submitted_ns = 0;
   std::int64_t started_ns = 0;
   std::int64_t ended_ns = 0;
 };
+
+struct ChromeTraceOptions {
+  std::string process = "slipway";  // what the viewer calls all of it
+  std::uint64_t dropped = 0;        // as Device::stop_timeline() told
+};
+
+// A timeline in Chrome's trace-event format (JSON), for https://ui.perfetto.dev or chrome://tracing; see
+// docs/traces.md. The same entries give the same bytes. Entries without a start or an end are shown as unfinished,
+// and counted in `otherData` like those that were dropped.
+SLIPWAY_API std::string chrome_trace(std::span<const TimelineEntry> timeline, const ChromeTraceOptions& options = {});
 
 }  // namespace slipway

@@ -232,7 +232,9 @@ void Device::set_blocking_hooks(std::function<void()> leave, std::function<void(
 
 Counters Device::counters() const { return deref(*this, "the device").count(); }
 void Device::start_timeline(std::size_t capacity) const { deref(*this, "the device").start_timeline(capacity); }
-std::vector<TimelineEntry> Device::stop_timeline() const { return deref(*this, "the device").stop_timeline(); }
+std::vector<TimelineEntry> Device::stop_timeline(std::uint64_t* dropped) const {
+  return deref(*this, "the device").stop_timeline(dropped);
+}
 void Device::reset() const { deref(*this, "the device").reset(); }
 
 void Device::close(WaitLimit limit) const {

@@ -174,18 +174,22 @@ void DeviceImpl::start_timeline(std::size_t capacity) {
   if (environment_->timeline.load(std::memory_order_acquire)) {
     throw Error(ErrorCode::kFailedPrecondition, "the timeline is on already; call stop_timeline() first");
   }
-  logs_.push_back(std::make_unique<TimelineLog>(capacity));
+  auto log = std::make_unique<TimelineLog>(capacity);
+  const auto alive = streams();
+  for (const auto& stream : alive) log->know(&stream->driver_stream().sink(), stream->name(), stream->base());
+  logs_.push_back(std::move(log));
   environment_->timeline.store(logs_.back().get(), std::memory_order_release);
-  for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowTimeline);
+  for (const auto& stream : alive) stream->driver_stream().sink().set_slow_flags(kSlowTimeline);
 }
 
-std::vector<TimelineEntry> DeviceImpl::stop_timeline() {
+std::vector<TimelineEntry> DeviceImpl::stop_timeline(std::uint64_t* dropped) {
   check_usable("stop_timeline");
   const std::lock_guard lock(timeline_mutex_);
   TimelineLog* log = environment_->timeline.exchange(nullptr, std::memory_order_acq_rel);
+  if (dropped) *dropped = 0;
   if (!log) return {};
   for (const auto& stream : streams()) stream->driver_stream().sink().clear_slow_flags(kSlowTimeline);
-  return log->take();
+  return log->take(dropped);
 }
 
 void DeviceImpl::reset() {

@@ -52,7 +52,7 @@ class DeviceImpl {
 
   void synchronize(std::int64_t deadline_ns);
   void start_timeline(std::size_t capacity);
-  std::vector<TimelineEntry> stop_timeline();
+  std::vector<TimelineEntry> stop_timeline(std::uint64_t* dropped);
   void reset();
   // Drains and joins. Throws Timeout, leaving the device closed and what cannot stop leaked.
   void close(std::int64_t deadline_ns);

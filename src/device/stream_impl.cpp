@@ -44,7 +44,7 @@ StreamImpl::Submission::Submission(StreamImpl& stream) : stream_(stream) {
     lock_.lock();
   }
   if (stream.owner_.load(std::memory_order_relaxed) == kShared) return;
-  stream.device_->counters().note(Reason::kStreamShared);
+  stream.note(Reason::kStreamShared, {});
   bool entered = store_then_load_rare(stream.owner_, kShared, stream.entered_, stream.asymmetric_);
   if (!entered) return;
   const BlockingScope scope(stream.device_->rules());
@@ -101,6 +101,19 @@ void StreamImpl::refuse_captured(const char* what) {
   if (const auto target = capture()) target->refuse(*this, what);
 }
 
+void StreamImpl::note(Reason reason, const std::string& subject) {
+  device_->counters().note(reason);
+  TimelineLog* log = device_->environment().timeline.load(std::memory_order_acquire);
+  if (!log) return;
+  TimelineEntry entry;
+  entry.kind = TimelineEntry::Kind::kReason;
+  entry.stream = name_;
+  entry.name = name_of(reason);
+  entry.subject = subject;
+  entry.started_ns = entry.ended_ns = now_ns();
+  log->span(std::move(entry), sink_, nullptr);
+}
+
 void StreamImpl::check_open() {
   device_->check_usable("a submission to a stream", generation_);
   refusal().throw_if_error();
@@ -112,7 +125,7 @@ std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record
   if (!quiet) refusal().throw_if_error();
   Status why;
   if (!sink_->has_room(bytes) && sink_->must_wait(bytes)) {
-    device_->counters().note(Reason::kRingFull);
+    note(Reason::kRingFull, name);
     if (deadline_ns == 0) device_->owed().check(this, "a submission to a full ring").throw_if_error();
   }
   std::byte* place = sink_->reserve(bytes, why, deadline_ns);
@@ -133,7 +146,7 @@ std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record
 
 void StreamImpl::settle() {
   if ((sink_->slow_flags() & kSlowBlocking) == 0) return;
-  device_->counters().note(Reason::kBlockingMode);
+  note(Reason::kBlockingMode, {});
   synchronize(device_->deadline(-1));
 }
 

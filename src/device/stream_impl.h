@@ -36,6 +36,7 @@ class StreamImpl {
   std::uint32_t generation() const noexcept { return generation_; }
   DriverStream& driver_stream() noexcept { return *driver_; }
   const std::string& name() const noexcept { return name_; }
+  std::uint64_t base() const noexcept { return base_; }
   StreamCounters& counters() noexcept { return counters_; }
 
   // --- The fast path ---
@@ -98,6 +99,8 @@ class StreamImpl {
   Status take_failure();
   void synchronize(std::int64_t deadline_ns);
   void recover();
+  // Counts that a call left the fast path, and tells the timeline; `subject` is what was to be launched.
+  void note(Reason reason, const std::string& subject);
   // Throws what a submission would be refused with.
   void check_open();
   std::uint64_t submitted() const noexcept { return sink_->submitted() - base_; }

@@ -77,9 +77,10 @@ class Lane final : public Ring, public Resumable {
   Status resume_status;
   bool payload_handed_over = false;  // the host function at read_position belongs to the host thread
   std::uint64_t replay_at = 0;       // the place in the tape of the replay at read_position; 0: not begun
-  std::int64_t gate_wait_since = 0;  // for the timeline
-  int polled_slot = -1;              // under the engine's mutex
-  Lane* next_ready = nullptr;        // under the engine's mutex, while the state is kReady
+  // For the timeline: when the replay came to what it stands at, a gate or a host function. 0: not known.
+  std::int64_t stands_since = 0;
+  int polled_slot = -1;        // under the engine's mutex
+  Lane* next_ready = nullptr;  // under the engine's mutex, while the state is kReady
 
  private:
   Engine* engine_ = nullptr;

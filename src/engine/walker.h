@@ -83,7 +83,7 @@ class Walker {
       return true;
     }
     if (log_) [[unlikely]]
-      log_->started(sink(), sequence, now_ns());
+      log_start(header, sequence);
     switch (header.kind) {
       case RecordKind::kLaunch: launch(record_cast<LaunchRecord>(header), sequence); break;
       case RecordKind::kCopy:
@@ -142,6 +142,7 @@ class Walker {
   // True: the lane waits for the source to reach `count`, and is no longer ours.
   bool blocks_on(Progress& source, std::uint64_t count) {
     if (source.completed() >= count) return false;
+    if (!log_) lane_.stands_since = 0;  // what a timeline that is off by now left behind
     leave(WalkResult::kBlocked);
     return source.add_waiter(count, &lane_,
                              [&] { lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst); });
@@ -171,10 +172,13 @@ class Walker {
       cause = failure_of_launch(*reinterpret_cast<const LaunchRecord*>(tape + at), sequence - lane_.base);
     }
     lane_.replay_at = 0;
+    lane_.stands_since = 0;
     if (!cause.ok()) {
       program.cancel(step, cause, freed_);
       lane_.fail(sequence, std::move(cause));
     }
+    if (log_) [[unlikely]]
+      log_->ended(sink(), sequence, now_ns());  // before anybody sees that the step has passed
     program.finish(step, freed_);
     resume_all(freed_);
     return true;
@@ -183,10 +187,10 @@ class Walker {
   // One record of a tape. False: the lane is blocked there, and no longer ours.
   bool node(const RecordHeader& header, ReplayProgram& program, std::uint64_t step, std::uint64_t sequence,
             Status& cause) {
-    const std::int64_t started_ns = log_ ? now_ns() : 0;
+    std::int64_t started_ns = log_ ? now_ns() : 0;
     switch (header.kind) {
-      case RecordKind::kLaunch: executor_.launch(record_cast<LaunchRecord>(header), lane_); break;
-      case RecordKind::kGroup: return group(program, record_cast<GroupRecord>(header).group, step, cause);
+      case RecordKind::kLaunch: launch_logged(record_cast<LaunchRecord>(header), program, step, sequence); return true;
+      case RecordKind::kGroup: return group(program, record_cast<GroupRecord>(header).group, step, sequence, cause);
       case RecordKind::kCopy:
         executor_.copy(record_cast<CopyRecord>(header),
                        reinterpret_cast<const void*>(record_cast<CopyRecord>(header).from));
@@ -197,6 +201,11 @@ class Walker {
         break;
       case RecordKind::kFill: executor_.fill(record_cast<FillRecord>(header)); break;
       case RecordKind::kHostFunction:
+        if (lane_.resumed) {
+          started_ns = std::exchange(lane_.stands_since, 0);
+        } else {
+          lane_.stands_since = engine_.is_inline() ? 0 : started_ns;
+        }
         if (!kept_host_function(record_cast<HostFunctionRecord>(header), sequence, cause)) return false;
         break;
       default: break;
@@ -206,14 +215,12 @@ class Walker {
     return true;
   }
 
-  bool group(ReplayProgram& program, std::uint32_t index, std::uint64_t step, Status& cause) {
+  bool group(ReplayProgram& program, std::uint32_t index, std::uint64_t step, std::uint64_t sequence, Status& cause) {
     const UpdateGroup& group = program.group(index);
-    Progress& gate = program.gate(group.gate);
-    if (log_ && lane_.gate_wait_since == 0 && gate.completed() < step) lane_.gate_wait_since = now_ns();
-    if (blocks_on(gate, step)) return false;
-    if (lane_.gate_wait_since != 0) {
-      if (log_) log_gate(program, group, step);
-      lane_.gate_wait_since = 0;
+    if (log_) [[unlikely]] {
+      if (!pass_logged(program, group, step, sequence)) return false;
+    } else if (blocks_on(program.gate(group.gate), step)) {
+      return false;
     }
     cause = program.cancellation_of(step);
     if (cause.ok()) program.patch(group, step);
@@ -243,27 +250,63 @@ class Walker {
     return false;
   }
 
-  void log_node(const RecordHeader& header, const ReplayProgram& program, std::uint64_t step, std::uint64_t sequence,
-                std::int64_t started_ns) {
-    TimelineEntry entry;
-    entry.kind = TimelineEntry::Kind::kNode;
-    entry.stream = program.name();
-    entry.name = name_of_record(header);
-    entry.sequence = sequence - lane_.base;
-    entry.step = step;
-    entry.started_ns = started_ns;
-    entry.ended_ns = now_ns();
-    log_->span(std::move(entry));
-  }
-  void log_gate(const ReplayProgram& program, const UpdateGroup& group, std::uint64_t step) {
+  // --- For the timeline; only while it is on. Out of line, so that the way without it pays no registers and stack ---
+
+  // False: the lane is blocked at the gate, and no longer ours.
+  [[gnu::noinline]] bool pass_logged(ReplayProgram& program, const UpdateGroup& group, std::uint64_t step,
+                                     std::uint64_t sequence) {
+    if (program.gate(group.gate).completed() < step) {
+      lane_.stands_since = now_ns();
+      if (blocks_on(program.gate(group.gate), step)) return false;
+    }
+    if (lane_.stands_since == 0) return true;
     TimelineEntry entry;
     entry.kind = TimelineEntry::Kind::kGateWait;
-    entry.stream = program.name();
     entry.name = group.name;
+    entry.gate = group.gate;
+    entry.started_ns = std::exchange(lane_.stands_since, 0);
+    log_inside(std::move(entry), program, step, sequence);
+    return true;
+  }
+
+  // Launches of a tape come here only while it is on.
+  [[gnu::noinline]] void launch_logged(const LaunchRecord& record, const ReplayProgram& program, std::uint64_t step,
+                                       std::uint64_t sequence) {
+    const std::int64_t started_ns = now_ns();
+    try {
+      executor_.launch(record, lane_);
+    } catch (...) {
+      log_node(record.header, program, step, sequence, started_ns);
+      throw;
+    }
+    log_node(record.header, program, step, sequence, started_ns);
+  }
+
+  [[gnu::noinline]] void log_start(const RecordHeader& header, std::uint64_t sequence) {
+    // What goes on after a wait has started before, perhaps when the timeline was not on.
+    const bool goes_on = lane_.resumed || lane_.replay_at != 0;
+    const bool is_named = goes_on || log_->started(sink(), sequence, now_ns());
+    if (header.kind == RecordKind::kReplay) {
+      const auto& record = record_cast<ReplayRecord>(header);
+      log_->describe(sink(), sequence, record.program->name(), record.program, record.step);
+    } else if (!is_named) {
+      log_->describe(sink(), sequence, name_of_record(header), nullptr, 0);
+    }
+  }
+  [[gnu::noinline]] void log_node(const RecordHeader& header, const ReplayProgram& program, std::uint64_t step,
+                                  std::uint64_t sequence, std::int64_t started_ns) {
+    TimelineEntry entry;
+    entry.kind = TimelineEntry::Kind::kNode;
+    entry.name = name_of_record(header);
+    entry.started_ns = started_ns;
+    log_inside(std::move(entry), program, step, sequence);
+  }
+  void log_inside(TimelineEntry entry, const ReplayProgram& program, std::uint64_t step, std::uint64_t sequence) {
+    entry.subject = program.name();
+    entry.sequence = sequence - lane_.base;
     entry.step = step;
-    entry.started_ns = lane_.gate_wait_since;
     entry.ended_ns = now_ns();
-    log_->span(std::move(entry));
+    log_->span(std::move(entry), sink(), &program);
   }
 
   bool wait(const EventRecord& record, std::uint64_t sequence) {

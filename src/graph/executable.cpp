@@ -269,17 +269,19 @@ bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std:
   });
 }
 
-void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std::int64_t started_ns) {
+void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std::uint32_t gate,
+                                std::int64_t started_ns, std::int64_t ended_ns) {
   TimelineLog* log = definition_->device->environment().timeline.load(std::memory_order_acquire);
   if (!log) return;
   TimelineEntry entry;
   entry.kind = TimelineEntry::Kind::kUpdate;
-  entry.stream = definition_->name;
   entry.name = name;
+  entry.subject = definition_->name;
   entry.step = step;
+  entry.gate = gate;
   entry.started_ns = started_ns;
-  entry.ended_ns = now_ns();
-  log->span(std::move(entry));
+  entry.ended_ns = ended_ns;
+  log->span(std::move(entry), nullptr, program_.get());
 }
 
 void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
@@ -287,11 +289,11 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   std::byte* block = program_->block(step);
   Freed freed;
   if (taken.gates_open == 0) {
-    const std::int64_t started = logs ? now_ns() : 0;
     check_values(values);
     wait_for_slot(step);
+    const std::int64_t started = logs ? now_ns() : 0;
     std::memcpy(block, values.data(), values.size());
-    if (logs) log_update("values", step, started);
+    if (logs) log_update("values", step, 0, started, now_ns());
     program_->open_gate(0, step, freed);
     taken.gates_open = 1;
     resume_all(freed);
@@ -303,11 +305,16 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   for (; taken.gates_open <= definition_->operations.size(); ++taken.gates_open) {
     const OperationDefinition& operation = definition_->operations[taken.gates_open - 1];
     const std::int64_t started = logs ? now_ns() : 0;
-    if (evaluate(*definition_, taken.gates_open - 1, block)) {
-      counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
+    try {
+      if (evaluate(*definition_, taken.gates_open - 1, block)) {
+        counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
+      }
+      check_specialised(*definition_, taken.gates_open, block);
+    } catch (...) {
+      if (logs) log_update(operation.name, step, taken.gates_open, started, 0);
+      throw;
     }
-    check_specialised(*definition_, taken.gates_open, block);
-    if (logs) log_update(operation.name, step, started);
+    if (logs) log_update(operation.name, step, taken.gates_open, started, now_ns());
     program_->open_gate(taken.gates_open, step, freed);
     resume_all(freed);
   }

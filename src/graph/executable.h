@@ -81,7 +81,9 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void close_open(std::uint64_t step);
   void wait_for_slot(std::uint64_t step);
   bool parameters_equal(std::uint64_t step, const std::vector<std::byte>& values);
-  void log_update(const std::string& name, std::uint64_t step, std::int64_t started_ns);
+  // For the timeline; `ended_ns` is 0 when the values were refused.
+  void log_update(const std::string& name, std::uint64_t step, std::uint32_t gate, std::int64_t started_ns,
+                  std::int64_t ended_ns);
   void start_helper();
   void helper_main();
   void cancel_late();

@@ -139,7 +139,7 @@ Reason reason_of(GuardMiss miss) noexcept {
 [[gnu::noinline]] void launch_missed(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape,
                                      const std::byte* packed, GuardMiss miss) {
   check_same_device(*plan.device, stream.device(), "the stream");
-  plan.device->counters().note(reason_of(miss));
+  stream.note(reason_of(miss), plan.kernel.name());
   KernelImpl& kernel = *(plan.fallback ? *plan.fallback : plan.kernel).impl();
   std::vector<Argument> arguments(kernel.code->signature.size(), Argument(DevicePtr{0}));
   for (std::size_t i = 0; i < plan.runtime_index.size(); ++i) {

@@ -188,7 +188,8 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
     if (internal::check_specialisation(p, arguments[i]) != internal::GuardMiss::kDtype) continue;
     miss = internal::GuardMiss::kDtype;
     if (!plan.fallback) {
-      plan.device->counters().note(Reason::kGuardDtype);
+      check_same_device(*plan.device, s.device(), "the stream");
+      s.note(Reason::kGuardDtype, name);
       internal::specialisation_error(name, index, p, arguments[i], miss).throw_if_error();
     }
   }

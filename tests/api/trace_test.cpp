@@ -59,12 +59,17 @@ TEST_P(Timeline, IsBounded) {
   device.start_timeline(10);
   for (std::uint64_t i = 0; i < 100; ++i) s.fill(m.address(), i, 4, 1);
   s.synchronize();
-  const auto entries = device.stop_timeline();
+  std::uint64_t dropped = 0;
+  const auto entries = device.stop_timeline(&dropped);
   EXPECT_EQ(entries.size(), 10U);
+  EXPECT_EQ(dropped, 91U) << "each submission once, and the mark of synchronize";
   device.start_timeline(0);
   s.fill(m.address(), 0, 4, 1);
   s.synchronize();
-  EXPECT_TRUE(device.stop_timeline().empty());
+  EXPECT_TRUE(device.stop_timeline(&dropped).empty());
+  EXPECT_EQ(dropped, 2U);
+  EXPECT_TRUE(device.stop_timeline(&dropped).empty());
+  EXPECT_EQ(dropped, 0U) << "it is off";
 }
 
 TEST_P(Timeline, MayBeTurnedOnAndOffUnderWay) {

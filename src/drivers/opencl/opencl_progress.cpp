@@ -220,17 +220,16 @@ void ClProgress::write_timeline(const ClInFlight& command) const {
   }
   // The device's clock has a zero of its own; the moment of enqueueing is known in both.
   const auto on_host = [&](cl_ulong at) { return command.enqueued_ns + static_cast<std::int64_t>(at - queued); };
-  if (command.node) {
+  if (command.node_of) {
     TimelineEntry entry;
     entry.kind = TimelineEntry::Kind::kNode;
-    entry.stream = *command.node;
+    entry.subject = command.node_of->name();
     entry.name = command.code ? command.code->name : command.what;
     entry.sequence = command.sequence;
     entry.step = command.step;
-    entry.submitted_ns = command.enqueued_ns;
     entry.started_ns = on_host(start);
     entry.ended_ns = on_host(end);
-    log->span(std::move(entry));
+    log->span(std::move(entry), &sink_, command.node_of);
     return;
   }
   if (!command.ends) log->started(&sink_, command.sequence, on_host(start));  // a replay began before its last command

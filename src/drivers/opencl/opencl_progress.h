@@ -74,9 +74,9 @@ struct ClInFlight {
   std::int64_t enqueued_ns = 0;      // 0: not for the timeline
   std::uint64_t source = 0;          // waits: the stream and mark that is waited for
   std::uint64_t source_mark = 0;
-  std::shared_ptr<const std::string> node;  // of a graph's node, for the timeline: the graph
-  ReplayProgram* ends = nullptr;            // the last command of a replay: the program, and the step
-  std::uint64_t step = 0;                   // of both
+  const ReplayProgram* node_of = nullptr;  // a graph's node, while the timeline is on
+  ReplayProgram* ends = nullptr;           // the last command of a replay: of this program
+  std::uint64_t step = 0;                  // of both; programs outlive their steps
 };
 
 struct ClMarkState {

@@ -53,6 +53,7 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
     replay_at_ = 0;
     if (TimelineLog* log = shared_->environment.timeline.load(std::memory_order_acquire)) {
       log->started(static_cast<Sink*>(&ring_), sequence, now_ns());
+      log->describe(static_cast<Sink*>(&ring_), sequence, program.name(), &program, record.step);
     }
   }
   Status cause = program.cancellation_of(record.step);
@@ -60,7 +61,7 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
   while (cause.ok() && replay_at_ != program.tape_bytes()) {
     const auto& header = *reinterpret_cast<const RecordHeader*>(tape + replay_at_);
     const Outcome outcome = header.kind == RecordKind::kGroup
-                                ? pass_gate(record, record_cast<GroupRecord>(header).group, cause)
+                                ? pass_gate(record, sequence, record_cast<GroupRecord>(header).group, cause)
                                 : execute_node(header, record, sequence, cause);
     if (outcome == Outcome::kCut) return Outcome::kCut;
     replay_at_ += header.size_bytes;
@@ -69,7 +70,8 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
   return Outcome::kHandedOver;
 }
 
-OpenClStream::Outcome OpenClStream::pass_gate(const ReplayRecord& record, std::uint32_t index, Status& cause) {
+OpenClStream::Outcome OpenClStream::pass_gate(const ReplayRecord& record, std::uint64_t sequence, std::uint32_t index,
+                                              Status& cause) {
   ReplayProgram& program = *record.program;
   const UpdateGroup& group = program.group(index);
   TimelineLog* log = shared_->environment.timeline.load(std::memory_order_acquire);
@@ -81,12 +83,14 @@ OpenClStream::Outcome OpenClStream::pass_gate(const ReplayRecord& record, std::u
   if (log && since != 0) {
     TimelineEntry entry;
     entry.kind = TimelineEntry::Kind::kGateWait;
-    entry.stream = program.name();
     entry.name = group.name;
+    entry.gate = group.gate;
+    entry.subject = program.name();
+    entry.sequence = sequence;
     entry.step = record.step;
     entry.started_ns = since;
     entry.ended_ns = now_ns();
-    log->span(std::move(entry));
+    log->span(std::move(entry), static_cast<Sink*>(&ring_), &program);
   }
   cause = program.cancellation_of(record.step);
   if (cause.ok()) program.patch(group, record.step);
@@ -106,7 +110,7 @@ OpenClStream::Outcome OpenClStream::execute_node(const RecordHeader& header, con
     command.sequence = sequence;
     if (shared_->environment.timeline.load(std::memory_order_relaxed)) {
       command.enqueued_ns = now_ns();
-      command.node = std::make_shared<const std::string>(record.program->name());
+      command.node_of = record.program;
       command.step = record.step;
     }
     enqueue_work(header, std::move(command));

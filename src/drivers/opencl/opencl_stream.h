@@ -73,7 +73,7 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   // Replays (opencl_replay.cpp), from where they were cut.
   Outcome execute_replay(const ReplayRecord& record, std::uint64_t sequence);
   Outcome execute_node(const RecordHeader& header, const ReplayRecord& record, std::uint64_t sequence, Status& cause);
-  Outcome pass_gate(const ReplayRecord& record, std::uint32_t group, Status& cause);
+  Outcome pass_gate(const ReplayRecord& record, std::uint64_t sequence, std::uint32_t group, Status& cause);
   bool waits_for(Progress& progress, std::uint64_t step);
   void end_replay(const ReplayRecord& record, std::uint64_t sequence, const Status& cause);
   void step_ended(std::uint64_t);
