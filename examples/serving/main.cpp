@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct Options {
   std::int32_t batch = 8, steps = 200, draft = 4, split = 64;
   long plan_cost_us = 0;
   int rounds = 0;
-  bool texts = false, json = false;
+  bool plan_sleeps = false, texts = false, json = false;
 };
 
 // Ragged in both ways: prompts of many lengths, and a limit of its own for each request.
@@ -58,62 +59,74 @@ llama::Tokenizer load_tokenizer(const Options& options, const llama::Config& con
   return llama::Tokenizer::read(options.tokenizer, config.vocab_size);
 }
 
-// One more run, with the timeline on, which slows it: for the waiting at gates, which no counter shows.
-double gate_us_per_step(const Device& device, std::size_t steps, const std::function<void()>& run) {
-  device.start_timeline(steps * 512);
-  run();
-  double total_ns = 0;
-  for (const TimelineEntry& entry : device.stop_timeline()) {
-    if (entry.kind == TimelineEntry::Kind::kGateWait)
-      total_ns += static_cast<double>(entry.ended_ns - entry.started_ns);
+class Session {
+ public:
+  explicit Session(const Options& options)
+      : model_(load_model(options)),
+        tokenizer_(load_tokenizer(options, model_.config)),
+        requests_(make_requests(options)),
+        draft_(static_cast<std::size_t>(options.draft)),
+        device_(Device::open(options.device)) {
+    if (options.steps < 1 || options.steps > model_.config.seq_len) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("--steps is {}, and the model's context allows 1 to {}",
+                                                           options.steps, model_.config.seq_len));
+    }
+    const BatchShape shape{options.batch, options.batch * (options.draft + 1), options.split};
+    const Planner planner = make_planner(options.split, std::chrono::microseconds(options.plan_cost_us),
+                                         options.plan_sleeps ? PlanCost::kSleeps : PlanCost::kComputes);
+    rows_.push_back({"plain", {}});
+    runners_.push_back(nullptr);
+    for (const std::string_view name : order_names()) {
+      if (options.order != "all" && options.order != name) continue;
+      rows_.push_back({std::string(name), {}});
+      runners_.push_back(make_runner(name, model_, device_, shape, planner));
+    }
+    if (rows_.size() == 1) (void)make_runner(options.order, model_, device_, shape, planner);  // says which there are
   }
-  return total_ns / 1e3 / static_cast<double>(steps);
-}
+
+  // The orders take turns. `rounds` may be 0: as many as a few seconds allow.
+  Report measure(const Options& options) {
+    double once = 0;
+    for (std::size_t i = 0; i < rows_.size(); ++i) once += run(i).seconds;
+    constexpr double kBudget_s = 4.0;
+    const int rounds = options.rounds > 0 ? options.rounds : std::clamp(static_cast<int>(kBudget_s / once), 1, 15);
+    for (int round = 1; round < rounds; ++round) {
+      for (std::size_t i = 0; i < rows_.size(); ++i) run(i);
+    }
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (runners_[i] && rows_[i].order != "sync") trace(i);
+    }
+    return {options.device, requests_.size(), draft_, options.plan_cost_us, options.plan_sleeps, std::move(rows_)};
+  }
+
+ private:
+  const Outcome& run(std::size_t i) {
+    return rows_[i].rounds.emplace_back(runners_[i] ? serve(tokenizer_, requests_, draft_, *runners_[i])
+                                                    : serve_plain(model_, tokenizer_, requests_));
+  }
+
+  // No counter shows the waiting at gates, but the timeline does.
+  void trace(std::size_t i) {
+    Report::Row& row = rows_[i];
+    device_.start_timeline(row.rounds.front().steps * 512);
+    row.traced = serve(tokenizer_, requests_, draft_, *runners_[i]);
+    for (const TimelineEntry& entry : device_.stop_timeline()) {
+      if (entry.kind == TimelineEntry::Kind::kGateWait)
+        row.gate_seconds += static_cast<double>(entry.ended_ns - entry.started_ns) * 1e-9;
+    }
+  }
+
+  llama::Model model_;
+  llama::Tokenizer tokenizer_;
+  std::vector<Request> requests_;
+  std::size_t draft_;
+  Device device_;
+  std::vector<Report::Row> rows_;
+  std::vector<std::unique_ptr<Runner>> runners_;  // of the rows; null: plain decoding
+};
 
 int serve_all(const Options& options) {
-  const llama::Model model = load_model(options);
-  const llama::Tokenizer tokenizer = load_tokenizer(options, model.config);
-  if (options.steps < 1 || options.steps > model.config.seq_len) {
-    throw Error(ErrorCode::kInvalidArgument, fmt::format("--steps is {}, and the model's context allows 1 to {}",
-                                                         options.steps, model.config.seq_len));
-  }
-  const Device device = Device::open(options.device);
-  const std::vector<Request> requests = make_requests(options);
-  const auto draft = static_cast<std::size_t>(options.draft);
-  const BatchShape shape{options.batch, options.batch * (options.draft + 1), options.split};
-  const Planner planner = make_planner(options.split, std::chrono::microseconds(options.plan_cost_us));
-
-  Report report{options.device, requests.size(), draft, options.plan_cost_us, {}};
-  std::vector<std::unique_ptr<Runner>> runners;
-  for (const std::string_view name : order_names()) {
-    if (options.order != "all" && options.order != name) continue;
-    report.rows.push_back({std::string(name), {}, -1});
-    runners.push_back(make_runner(name, model, device, shape, planner));
-  }
-  if (runners.empty()) (void)make_runner(options.order, model, device, shape, planner);  // says which there are
-
-  std::vector<Outcome> plain;
-  double once = 0;
-  const auto run_round = [&] {
-    plain.push_back(serve_plain(model, tokenizer, requests));
-    for (std::size_t i = 0; i < runners.size(); ++i) {
-      report.rows[i].rounds.push_back(serve(tokenizer, requests, draft, *runners[i]));
-      once += report.rows[i].rounds.back().seconds;
-    }
-    once += plain.back().seconds;
-  };
-  run_round();
-  constexpr double kBudget_s = 4.0;
-  const int rounds = options.rounds > 0 ? options.rounds : std::clamp(static_cast<int>(kBudget_s / once), 1, 15);
-  while (static_cast<int>(plain.size()) < rounds) run_round();
-  for (std::size_t i = 0; i < runners.size(); ++i) {
-    Report::Row& row = report.rows[i];
-    if (row.order == "sync") continue;
-    const auto run = [&] { row.rounds.front().texts = serve(tokenizer, requests, draft, *runners[i]).texts; };
-    row.gate_us_per_step = gate_us_per_step(device, row.rounds.front().steps, run);
-  }
-  report.rows.insert(report.rows.begin(), {"plain", std::move(plain), -1});
-
+  const Report report = Session(options).measure(options);
   if (options.texts) {
     for (const std::string& text : report.rows.back().rounds.front().texts) fmt::print(stderr, "{}\n--\n", text);
   }
@@ -139,6 +152,8 @@ int run(int argc, char** argv) {
   option("--split", o.split, "Keys in one part of attention at most")->check(CLI::Range(1, 65535));
   option("--plan-cost-us", o.plan_cost_us, "Time that planning one layer's attention takes at least")
       ->check(CLI::Range(0L, 1'000'000L));
+  app.add_flag("--plan-sleeps", o.plan_sleeps,
+               "Planning sleeps for this time: shows the overlap where no second processor is free");
   option("--order", o.order, "sync, update-first, overlap-1, overlap-2, or all");
   option("--device", o.device, "Device URI; see `slipway devices`");
   option("--rounds", o.rounds, "Runs per order, of which medians are shown; 0: what a few seconds allow")

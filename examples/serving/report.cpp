@@ -30,11 +30,12 @@ struct Figures {
     accepted_per_step = per_step(first.accepted);
     calls_us_per_step =
         median(row, [](const Outcome& o) { return o.calls_seconds * 1e6 / static_cast<double>(o.steps); });
+    gate_us_per_step = row.traced ? row.gate_seconds * 1e6 / static_cast<double>(row.traced->steps) : 0;
   }
-  double tokens_per_second, tokens_per_step, drafted_per_step, accepted_per_step, calls_us_per_step;
+  double tokens_per_second, tokens_per_step, drafted_per_step, accepted_per_step, calls_us_per_step, gate_us_per_step;
 };
 
-// The first row of an order is that of `sync` when all are shown; one order alone has none to be compared with.
+// Null when another order is shown alone.
 const Report::Row* sync_of(const Report& report) {
   const auto row = std::find_if(report.rows.begin(), report.rows.end(), [](auto& r) { return r.order == "sync"; });
   return row == report.rows.end() ? nullptr : &*row;
@@ -43,8 +44,9 @@ const Report::Row* sync_of(const Report& report) {
 }  // namespace
 
 bool Report::Row::equal_to(const Row& plain) const {
-  return std::all_of(rounds.begin(), rounds.end(),
-                     [&](const Outcome& outcome) { return outcome.texts == plain.rounds.front().texts; });
+  const auto& expected = plain.rounds.front().texts;
+  return (!traced || traced->texts == expected) &&
+         std::all_of(rounds.begin(), rounds.end(), [&](const Outcome& outcome) { return outcome.texts == expected; });
 }
 
 bool Report::all_equal() const {
@@ -52,8 +54,8 @@ bool Report::all_equal() const {
 }
 
 void Report::print_table(std::FILE* to) const {
-  fmt::print(to, "device {}, {} requests, up to {} drafts each, plans of {} us, medians of {} rounds\n", device,
-             requests, draft, plan_cost_us, rows.front().rounds.size());
+  fmt::print(to, "device {}, {} requests, up to {} drafts each, plans of {} us{}, medians of {} rounds\n", device,
+             requests, draft, plan_cost_us, plan_sleeps ? " asleep" : "", rows.front().rounds.size());
   fmt::print(to, "{:<13} {:>9} {:>8} {:>7} {:>12} {:>14} {:>14} {:>13}  {}\n", "order", "tokens/s", "to sync", "steps",
              "tokens/step", "accepted/step", "calls us/step", "gate us/step", "text");
   const Row* const sync = sync_of(*this);
@@ -67,7 +69,7 @@ void Report::print_table(std::FILE* to) const {
                figures.tokens_per_second,
                cell(sync != nullptr, sync ? figures.tokens_per_second / Figures(*sync).tokens_per_second : 0, "x"),
                row.rounds.front().steps, figures.tokens_per_step, cell(!plain, figures.accepted_per_step),
-               cell(!plain, figures.calls_us_per_step), cell(row.gate_us_per_step >= 0, row.gate_us_per_step),
+               cell(!plain, figures.calls_us_per_step), cell(row.traced.has_value(), figures.gate_us_per_step),
                row.equal_to(rows.front()) ? "equal" : "DIFFERS");
   }
 }
@@ -77,6 +79,7 @@ void Report::print_json(std::FILE* to) const {
                         {"requests", requests},
                         {"draft", draft},
                         {"plan_cost_us", plan_cost_us},
+                        {"plan_sleeps", plan_sleeps},
                         {"rounds", rows.front().rounds.size()},
                         {"texts", rows.front().rounds.front().texts},
                         {"orders", nlohmann::json::array()}};
@@ -93,7 +96,7 @@ void Report::print_json(std::FILE* to) const {
                          {"calls_us_per_step", figures.calls_us_per_step},
                          {"equal", row.equal_to(rows.front())}};
     if (sync) entry["relative_to_sync"] = figures.tokens_per_second / Figures(*sync).tokens_per_second;
-    if (row.gate_us_per_step >= 0) entry["gate_us_per_step"] = row.gate_us_per_step;
+    if (row.traced) entry["gate_us_per_step"] = figures.gate_us_per_step;
     result["orders"].push_back(std::move(entry));
   }
   fmt::print(to, "{}\n", result.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ struct Report {
   struct Row {
     std::string order;
     std::vector<Outcome> rounds;
-    double gate_us_per_step = -1;  // a replay's waiting at gates; negative where there are none
+    std::optional<Outcome> traced{};  // of graphs: one more run, with the timeline on, which slows it
+    double gate_seconds = 0;          // a replay's waiting at gates, in that run
 
     bool equal_to(const Row& plain) const;
   };
@@ -21,6 +23,7 @@ struct Report {
   std::size_t requests = 0;
   std::size_t draft = 0;
   long plan_cost_us = 0;
+  bool plan_sleeps = false;
   std::vector<Row> rows;  // the first is plain decoding
 
   bool all_equal() const;

@@ -3,6 +3,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 namespace slipway::serving {
 
@@ -38,13 +39,14 @@ SplitTable make_split(std::span<const std::int32_t> lengths, std::int32_t split)
   return table;
 }
 
-Planner make_planner(std::int32_t split, std::chrono::microseconds cost) {
-  return [split, cost](const RowTable& rows, std::int32_t) {
+Planner make_planner(std::int32_t split, std::chrono::microseconds cost, PlanCost spent) {
+  return [split, cost, spent](const RowTable& rows, std::int32_t) {
     const auto begin = std::chrono::steady_clock::now();
     std::int32_t lengths[kMaxRows];
     const auto count = static_cast<std::size_t>(rows.count);
     for (std::size_t row = 0; row < count; ++row) lengths[row] = rows.rows[row].position + 1;
     const SplitTable table = make_split({lengths, count}, split);
+    if (spent == PlanCost::kSleeps && cost.count() > 0) std::this_thread::sleep_for(cost);
     while (std::chrono::steady_clock::now() - begin < cost) {
     }
     return table;

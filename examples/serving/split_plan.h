@@ -20,8 +20,12 @@ SplitTable make_split(std::span<const std::int32_t> lengths, std::int32_t split)
 // device does meanwhile.
 using Planner = std::function<SplitTable(const RowTable& rows, std::int32_t layer)>;
 
+// How a planner's cost is spent. Real ones compute. Where no second processor is free for the one who plans, a device
+// that runs on processors too is not idle meanwhile, and overlapping gains nothing: sleeping shows what it would gain.
+enum class PlanCost : std::uint8_t { kComputes, kSleeps };
+
 // make_split for rows that see themselves and all before them. It takes `cost` at least: planners of real attention
 // kernels look up tilings and balance them, and take as long as tens of microseconds.
-Planner make_planner(std::int32_t split, std::chrono::microseconds cost);
+Planner make_planner(std::int32_t split, std::chrono::microseconds cost = {}, PlanCost spent = PlanCost::kComputes);
 
 }  // namespace slipway::serving

@@ -28,7 +28,7 @@ def expect(holds, text, done):
 
 
 def table(device):
-    done = run("--steps", "24", "--batch", "3", "--draft", "2", "--plan-cost-us", "20", "--rounds", "1",
+    done = run("--steps", "24", "--batch", "3", "--draft", "2", "--plan-cost-us", "20", "--plan-sleeps", "--rounds", "1",
                "--device", device)
     expect(done.returncode == 0, "the run failed", done)
     for order in ["plain", *ORDERS]:

@@ -174,10 +174,12 @@ TEST(Batches, GiveTheTextsOfPlainDecoding) {
     for (const std::int32_t limit : {1, 2, 9, 40}) requests.push_back({prompt, limit});
   }
   std::vector<std::string> expected;
+  std::size_t expected_tokens = 0;
   for (const Request& request : requests) {
     Tokens tokens = tokenizer.encode(request.prompt);
     std::string& text = expected.emplace_back();
     for (std::size_t i = 0; i < static_cast<std::size_t>(request.max_tokens); ++i) {
+      ++expected_tokens;
       if (i + 1 == tokens.size()) tokens.push_back(token_after(i > 0 ? tokens[i - 1] : 0, tokens[i]));
       if (tokens[i + 1] == llama::kBeginToken) break;
       text += tokenizer.decode(tokens[i], tokens[i + 1]);
@@ -203,6 +205,7 @@ TEST(Batches, GiveTheTextsOfPlainDecoding) {
       EXPECT_EQ(batch.text(i), expected[i])
           << "draft " << draft << " prompt '" << requests[i].prompt << "' limit " << requests[i].max_tokens;
     }
+    EXPECT_EQ(batch.tokens(), expected_tokens) << "draft " << draft;  // none is computed again
     EXPECT_EQ(batch.accepted() > 0, draft > 0);
     EXPECT_LE(batch.accepted(), batch.drafted());
   }

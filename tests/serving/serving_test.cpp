@@ -57,7 +57,7 @@ TEST_P(Serving, GivesTheTextsOfPlainDecodingInAllOrders) {
   for (const std::string_view order : order_names()) {
     for (const std::size_t draft : {0u, 3u}) {
       for (const std::int32_t split : {8, 64}) {
-        const Outcome outcome = run(order, draft, split, make_planner(split, microseconds(0)));
+        const Outcome outcome = run(order, draft, split, make_planner(split));
         EXPECT_EQ(outcome.texts, expected()) << order << ", " << draft << " drafts, split " << split;
         if (draft > 0) {
           EXPECT_GT(outcome.accepted, 0u);
@@ -79,7 +79,7 @@ TEST_P(Serving, AttentionWaitsForSlowPlans) {
 TEST_P(Serving, TextsTellStalePlans) {
   for (const std::string_view order : order_names()) {
     const auto kept = std::make_shared<std::vector<SplitTable>>(3);
-    const Planner stale = [kept, plan = make_planner(8, microseconds(0))](const RowTable& rows, std::int32_t layer) {
+    const Planner stale = [kept, plan = make_planner(8)](const RowTable& rows, std::int32_t layer) {
       return std::exchange((*kept)[static_cast<std::size_t>(layer)], plan(rows, layer));
     };
     EXPECT_NE(run(order, 3, 8, stale).texts, expected()) << order;
@@ -88,8 +88,7 @@ TEST_P(Serving, TextsTellStalePlans) {
 
 TEST_P(Serving, OverlapsAsItsNameSays) {
   const auto requests = static_cast<std::int32_t>(kRequests.size());
-  const auto runner =
-      make_runner("overlap-2", small_model(), device_, {requests, requests, 8}, make_planner(8, microseconds(0)));
+  const auto runner = make_runner("overlap-2", small_model(), device_, {requests, requests, 8}, make_planner(8));
   device_.start_timeline();
   (void)serve(small_tokenizer(), kRequests, 0, *runner);
   std::size_t gate_waits = 0;
@@ -99,7 +98,7 @@ TEST_P(Serving, OverlapsAsItsNameSays) {
 }
 
 TEST_P(Serving, RefusesWhatDoesNotFit) {
-  const Planner planner = make_planner(8, microseconds(0));
+  const Planner planner = make_planner(8);
   EXPECT_THROW((void)make_runner("fastest", small_model(), device_, {1, 1, 8}, planner), Error);
   EXPECT_THROW((void)make_runner("sync", small_model(), device_, {1, 129, 8}, planner), std::invalid_argument);
   EXPECT_THROW((void)make_runner("sync", small_model(), device_, {8, 40, 1}, planner), std::invalid_argument);
@@ -126,7 +125,7 @@ TEST_P(Serving, GivesThePublicModelsTexts) {
   const auto tokenizer = llama::Tokenizer::read((data / "tok512.bin").string(), model.config.vocab_size);
   const std::vector<Request> requests{{"", 200}, {"Lily and Tom", 256}};
   for (const std::string_view order : order_names()) {
-    const auto runner = make_runner(order, model, device_, {2, 10, 64}, make_planner(64, microseconds(0)));
+    const auto runner = make_runner(order, model, device_, {2, 10, 64}, make_planner(64));
     const Outcome outcome = serve(tokenizer, requests, 4, *runner);
     EXPECT_EQ(outcome.texts[0] + "\n", golden("golden-once-200.txt")) << order;
     EXPECT_EQ(outcome.texts[1] + "\n", golden("golden-lily-256.txt")) << order;
