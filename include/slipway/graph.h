@@ -134,8 +134,11 @@ class SLIPWAY_API Capture {
   // Names are unique within a graph. `initial` is the value until the first one is published.
   template <class T>
   ScalarParameter<T> parameter(const std::string& name, T initial = T{}) {
-    const Argument value(initial);
-    return {make_parameter(name, detail::kind_of<T>(), value)};
+    if constexpr (detail::kind_of<T>() == ArgKind::kBytes) {
+      return {make_parameter(name, ArgKind::kBytes, Argument::bytes_of(initial))};
+    } else {
+      return {make_parameter(name, detail::kind_of<T>(), Argument(initial))};
+    }
   }
 
   // An operation of these inputs (parameters, or outputs of earlier operations). It is run once now, with the

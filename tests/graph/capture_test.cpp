@@ -5,6 +5,12 @@ namespace {
 
 using Capturing = GraphOn;
 
+struct Pair {
+  std::int32_t a = 0;
+  double b = 0;
+};
+void put_pair(Pair* out, Pair value) { *out = value; }
+
 TEST_P(Capturing, RecordsAndDoesNotRun) {
   std::int32_t x = 0;
   Capture capture(stream);
@@ -37,6 +43,32 @@ TEST_P(Capturing, B03NodesOfOneKernelKeepTheirArguments) {
   stream.synchronize();
   EXPECT_EQ(a, 15);
   EXPECT_EQ(b, 12);
+}
+
+// A parameter may be whatever a kernel takes by value, and an operation may read it.
+TEST_P(Capturing, StructsAreParametersToo) {
+  Pair seen, mirrored;
+  const Kernel put = device.load_table({kernel<&put_pair>("put_pair")}).kernel("put_pair");
+  Capture capture(stream);
+  const auto pair = capture.parameter<Pair>("pair", {1, 2.5});
+  const Operation mirror =
+      capture.operation("mirror", {pair}, {OutputSpec::bytes(sizeof(Pair), alignof(Pair))}, [](OperationCall& call) {
+        const auto value = call.input<Pair>(0);
+        call.set(0, Pair{-value.a, -value.b});
+      });
+  stream.launch(put, {}, &seen, pair);
+  stream.launch(put, {}, &mirrored, mirror.output<Pair>(0));
+  const ExecutableGraph graph = capture.end().instantiate();
+  StepValues values = graph.values();
+  for (const Pair expected : {Pair{1, 2.5}, Pair{7, -0.5}}) {
+    if (expected.a != 1) values.set(pair, expected);  // the initial value first
+    graph.launch(stream, values);
+    stream.synchronize();
+    EXPECT_EQ(seen.a, expected.a);
+    EXPECT_EQ(seen.b, expected.b);
+    EXPECT_EQ(mirrored.a, -expected.a);
+    EXPECT_EQ(mirrored.b, -expected.b);
+  }
 }
 
 // B32: executables of one definition are independent.
