@@ -34,7 +34,8 @@ struct PatchPlace {
 // All places that one gate's values go to. Its record lies before the first node that needs one of them, and there
 // all are patched: those further on are read later in the same step.
 struct UpdateGroup {
-  std::string name;  // of the gate: "values", or the operation
+  std::string name;    // of the gate: "values", or the operation
+  std::string before;  // the node that needs it first
   std::uint32_t gate = 0;
   std::uint32_t first_patch = 0;
   std::uint32_t patch_count = 0;

@@ -39,16 +39,14 @@ template <class Executor>
 class Walker {
  public:
   Walker(Executor& executor, Engine& engine, Lane& lane)
-      : executor_(executor),
-        engine_(engine),
-        lane_(lane),
-        log_(executor.environment().timeline.load(std::memory_order_acquire)),
-        at_(lane.read_position.load(std::memory_order_relaxed)) {}
+      : executor_(executor), engine_(engine), lane_(lane), at_(lane.read_position.load(std::memory_order_relaxed)) {}
 
   WalkResult walk() {
     for (unsigned done = 0;;) {
       const std::uint64_t end = lane_.published();
       if (at_ == end) return leave(WalkResult::kEmpty);
+      // Behind the look at what is published: what was submitted to a timeline is executed under it.
+      log_ = executor_.environment().timeline.load(std::memory_order_acquire);
       while (at_ != end) {
         const RecordHeader& header = lane_.at(at_);
         if (header.kind == RecordKind::kPad) {
@@ -262,7 +260,7 @@ class Walker {
     if (lane_.stands_since == 0) return true;
     TimelineEntry entry;
     entry.kind = TimelineEntry::Kind::kGateWait;
-    entry.name = group.name;
+    entry.name = group.before;
     entry.gate = group.gate;
     entry.started_ns = std::exchange(lane_.stands_since, 0);
     log_inside(std::move(entry), program, step, sequence);
@@ -369,7 +367,7 @@ class Walker {
   Executor& executor_;
   Engine& engine_;
   Lane& lane_;
-  TimelineLog* log_;
+  TimelineLog* log_ = nullptr;
   std::uint64_t at_;
   std::uint64_t given_back_ = at_;
   Freed freed_;

@@ -185,7 +185,7 @@ void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, 
     GroupRecord record{};
     record.header = {sizeof record, RecordKind::kGroup, 0, 0};
     record.group = static_cast<std::uint32_t>(definition_->groups.size());
-    definition_->groups.push_back({gate == 0 ? "values" : definition_->operations[gate - 1].name, gate, 0, 0});
+    definition_->groups.push_back({gate == 0 ? "values" : definition_->operations[gate - 1].name, name, gate, 0, 0});
     std::memcpy(tape_room(sizeof record), &record, sizeof record);
     (void)definition_->tape.commit(sizeof record);
   }

@@ -83,7 +83,7 @@ OpenClStream::Outcome OpenClStream::pass_gate(const ReplayRecord& record, std::u
   if (log && since != 0) {
     TimelineEntry entry;
     entry.kind = TimelineEntry::Kind::kGateWait;
-    entry.name = group.name;
+    entry.name = group.before;
     entry.gate = group.gate;
     entry.subject = program.name();
     entry.sequence = sequence;
