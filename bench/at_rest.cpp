@@ -43,14 +43,14 @@ void measure_at_rest(Report& report, int wake_ups) {
       note_time();
     }
   });
+  Sides::put_this_thread(Sides::kSubmitter);
   const auto wake_raw = [&] {
     word.store(1, std::memory_order_release);
     futex(word, FUTEX_WAKE_PRIVATE, 1);
   };
 
   // 50 us: parked long before the next wake-up.
-  const slipway::Device device = slipway::Device::open("cpu:spin_us=50");
-  Sides::put_this_thread(Sides::kSubmitter);
+  const slipway::Device device = open_device("cpu:spin_us=50");
   const slipway::Stream stream = device.create_stream();
   const slipway::Module module = device.load_table({slipway::kernel<&note_time>("note_time")});
   slipway::PlanOptions options;

@@ -41,7 +41,7 @@ using Step = std::function<void()>;
 class TimedDevice {
  public:
   explicit TimedDevice(int busy_us)
-      : device_(slipway::Device::open("null:busy_us=" + std::to_string(busy_us))), stream_(device_.create_stream()) {
+      : device_(open_device("null:busy_us=" + std::to_string(busy_us))), stream_(device_.create_stream()) {
     add<4>(), add<5>(), add<6>(), add<9>(), add<12>(), add<15>(), add<19>();
     for (const int n : trace()) order_.push_back(cases_.at(n).get());
   }
@@ -115,8 +115,8 @@ void measure_device_idle_time(Report& report, int steps) {
   std::puts("\nidle time of the device in a decode step of 420 launches, ms (busy T us per kernel; medians)");
   for (std::size_t t = 0; t < kBusy_us.size(); ++t) {
     const double busy_ns = 1000.0 * kBusy_us[t] * static_cast<double>(kLaunches);
-    Sides::put_this_thread(Sides::kWorker);  // for the threads that these start
     TimedDevice device(kBusy_us[t]);
+    Sides::put_this_thread(Sides::kWorker);  // for the thread that this starts
     GenericCommands generic(kBusy_us[t]);
     Sides::put_this_thread(Sides::kSubmitter);
     std::array<std::vector<double>, 5> samples;

@@ -29,6 +29,19 @@ void Sides::choose() noexcept {
 
 bool Sides::chosen() noexcept { return g_chosen; }
 
+unsigned Sides::worker() noexcept {
+  unsigned p = 0;
+  while (!CPU_ISSET(p, &g_sets[kWorker])) ++p;
+  return p;
+}
+
+slipway::Device open_device(std::string uri) {
+  if (Sides::chosen() && uri.find("inline") == uri.npos && uri != "null") {
+    uri += (uri.find(':') == uri.npos ? ":affinity=" : ",affinity=") + std::to_string(Sides::worker());
+  }
+  return slipway::Device::open(uri);
+}
+
 void Sides::put_this_thread(Side side) noexcept {
   if (g_chosen) ::sched_setaffinity(0, sizeof g_sets[side], &g_sets[side]);
 }

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "slipway/device.h"
+
 namespace bench {
 
 inline std::int64_t now_ns() noexcept {
@@ -43,8 +45,12 @@ class Sides {
   // effect.
   static void choose() noexcept;
   static bool chosen() noexcept;
+  static unsigned worker() noexcept;  // its processor; only when chosen
   static void put_this_thread(Side side) noexcept;
 };
+// A device whose workers are on the other side; for URIs of drivers with workers.
+slipway::Device open_device(std::string uri);
+
 // Threads that are started within it run on that side; what they are started by goes on as the submitter.
 class StartsOn {
  public:

@@ -14,15 +14,10 @@ struct Setting {
   bool shared;  // a second thread has submitted: the stream takes its lock
 };
 
-slipway::Device open_on_worker_side(const char* uri) {
-  const StartsOn side(Sides::kWorker);
-  return slipway::Device::open(uri);
-}
-
 // A case on a device of its own; all that it needs in one place, shared by the rows that use it.
 struct Bound {
   Bound(std::unique_ptr<Case> made, const Setting& setting)
-      : device(open_on_worker_side(setting.uri)),
+      : device(open_device(setting.uri)),
         stream(device.create_stream(
             {.priority = 0, .ring_bytes = made->arguments() > 16 ? 1U << 20 : 256U << 10, .name = {}})),
         launches(std::move(made)) {

@@ -77,7 +77,10 @@ bool is_gate(const Shape& shape, int kernel) {
 class Steps {
  public:
   Steps(Shape shape, unsigned depth, slipway::Order order, bool in_memory)
-      : shape_(std::move(shape)), in_memory_(in_memory), device_(open()), stream_(device_.create_stream()) {
+      : shape_(std::move(shape)),
+        in_memory_(in_memory),
+        device_(open_device("cpu:workers=1")),
+        stream_(device_.create_stream()) {
     module_ = device_.load_table({slipway::kernel<&plain>("plain"), slipway::kernel<&gated>("gated"),
                                   slipway::kernel<&gated_in_memory>("gated_in_memory"),
                                   slipway::kernel<&count_step>("count_step")});
@@ -124,10 +127,6 @@ class Steps {
   }
 
  private:
-  static Device open() {
-    const StartsOn side(Sides::kWorker);
-    return Device::open("cpu:workers=1");
-  }
   // One operation for each gate, so that each has a gate of its own; they are evaluated in this order.
   void launch_gated(slipway::Capture& capture, int gate) {
     const std::int64_t cost = shape_.update_ns();
@@ -156,7 +155,8 @@ class Steps {
 // replay of this one runs.
 class DoubleBuffer {
  public:
-  explicit DoubleBuffer(Shape shape) : shape_(std::move(shape)), device_(open()), stream_(device_.create_stream()) {
+  explicit DoubleBuffer(Shape shape)
+      : shape_(std::move(shape)), device_(open_device("cpu:workers=1")), stream_(device_.create_stream()) {
     module_ =
         device_.load_table({slipway::kernel<&plain>("plain"), slipway::kernel<&gated_in_memory>("gated_in_memory"),
                             slipway::kernel<&count_step>("count_step")});
@@ -186,10 +186,6 @@ class DoubleBuffer {
   }
 
  private:
-  static Device open() {
-    const StartsOn side(Sides::kWorker);
-    return Device::open("cpu:workers=1");
-  }
   void step() {
     const int copy = static_cast<int>(++step_ % 2);
     done_[copy].synchronize();

@@ -102,7 +102,8 @@ struct Replay {
   slipway::GraphDefinition definition;
   slipway::ExecutableGraph graph;
 
-  Replay(const char* uri, bool m, int nodes = kNodes) : mixed(m), device(open(uri)), stream(device.create_stream()) {
+  Replay(const char* uri, bool m, int nodes = kNodes)
+      : mixed(m), device(open_device(uri)), stream(device.create_stream()) {
     module = device.load_table({slipway::kernel<&work<0>>("0"), slipway::kernel<&work<1>>("1"),
                                 slipway::kernel<&work<2>>("2"), slipway::kernel<&work<3>>("3"),
                                 slipway::kernel<&work<4>>("4"), slipway::kernel<&work<5>>("5"),
@@ -114,10 +115,6 @@ struct Replay {
     }
     definition = capture.end();
     graph = definition.instantiate();
-  }
-  static Device open(const char* uri) {
-    const StartsOn side(Sides::kWorker);
-    return Device::open(uri);
   }
 };
 

@@ -31,7 +31,8 @@ struct Updated {
   slipway::StepValues step;
   std::int32_t last = 0;
 
-  Updated(const char* uri, int v, int u) : values(v), uses(u), device(open(uri)), stream(device.create_stream()) {
+  Updated(const char* uri, int v, int u)
+      : values(v), uses(u), device(open_device(uri)), stream(device.create_stream()) {
     module = device.load_table({slipway::kernel<&use>("use")});
     slipway::Capture capture(stream, "bench");
     for (int i = 0; i < values; ++i) parameters.push_back(capture.parameter<std::int32_t>("v" + std::to_string(i)));
@@ -41,10 +42,6 @@ struct Updated {
     }
     graph = capture.end().instantiate({.depth = 8});
     step = graph.values();
-  }
-  static Device open(const char* uri) {
-    const StartsOn side(Sides::kWorker);
-    return Device::open(uri);
   }
   std::uint64_t launches() const {
     return static_cast<std::uint64_t>(std::max(values, 1)) * static_cast<std::uint64_t>(uses);

@@ -19,9 +19,10 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 }  // namespace
 
-unsigned available_processors() noexcept {
+unsigned available_processors(std::span<const unsigned> more) noexcept {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  for (const unsigned processor : more) CPU_SET(processor, &set);
   const int count = CPU_COUNT(&set);
   return count < 1 ? 1U : static_cast<unsigned>(count);
 }

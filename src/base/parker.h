@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 namespace slipway::internal {
 
@@ -32,8 +33,8 @@ class SpinTurn {
   unsigned turns_ = 0;
 };
 
-// Processors that this process may run on, at least 1.
-unsigned available_processors() noexcept;
+// Processors that this thread, or others bound to `more`, may run on; at least 1.
+unsigned available_processors(std::span<const unsigned> more = {}) noexcept;
 
 class Parker {
  public:

@@ -35,8 +35,8 @@ std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_
 
 Engine::Engine(const EngineOptions& options, WalkFunction walk, void* executor)
     : options_(options), walk_(walk), executor_(executor) {
-  if (available_processors() == 1) options_.spin_ns = 0;  // on one core nothing spins against itself
-  parked_.reserve(options_.workers);                      // going to sleep allocates nothing
+  if (available_processors(options_.affinity) == 1) options_.spin_ns = 0;  // nothing spins against itself
+  parked_.reserve(options_.workers);                                       // going to sleep allocates nothing
   for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>());
   for (unsigned i = 0; i < options_.workers; ++i) {
     workers_[i]->thread = std::thread([this, i] { worker_main(i); });

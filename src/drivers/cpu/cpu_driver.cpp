@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "drivers/cpu/cpu_executor.h"
 #include "drivers/cpu/cpu_module.h"
 #include "engine/lane_event.h"
+#include "engine/options.h"
 #include "engine/walker.h"
 
 namespace slipway::internal {
@@ -20,7 +20,6 @@ constexpr AbiDescriptor kAbi{};
 constexpr std::uint32_t kAlignment = 64;
 // Whoever waits for a decode step of 75 us parks in every step with less than that, and a parked thread runs 15-40 us
 // after it was woken: with 50, 200 and 1000 us the demo's mode `graph` ran at 0.54x, 0.74x and 0.92x of `direct`.
-constexpr std::int64_t kDefaultSpin_us = 1000;
 
 class CpuDriver final : public Driver {
  public:
@@ -98,32 +97,6 @@ class CpuDriver final : public Driver {
   Engine engine_;
 };
 
-// "0-3+6": ranges and numbers joined by '+', since ',' separates options.
-Result<std::vector<unsigned>> parse_affinity(const std::string& text) {
-  std::vector<unsigned> processors;
-  const Status bad(ErrorCode::kInvalidArgument, "the option 'affinity' has the value '" + text +
-                                                    "'; write processors from 0 to 1023 as '0', '0-3' or '0-1+4'");
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    unsigned first = 0, last = 0;
-    auto parsed = std::from_chars(at, end, first);
-    if (parsed.ec != std::errc{}) return bad;
-    last = first;
-    at = parsed.ptr;
-    if (at != end && *at == '-') {
-      parsed = std::from_chars(at + 1, end, last);
-      if (parsed.ec != std::errc{}) return bad;
-      at = parsed.ptr;
-    }
-    if (last < first || last > 1023) return bad;
-    for (unsigned p = first; p <= last; ++p) processors.push_back(p);
-    if (at == end) break;
-    if (*at != '+' || ++at == end) return bad;
-  }
-  return processors;
-}
-
 std::string processor_name() { return std::to_string(available_processors()) + " processors of this machine"; }
 
 Result<std::unique_ptr<Driver>> open_cpu(const Uri& uri, DriverEnvironment& environment) {
@@ -132,13 +105,8 @@ Result<std::unique_ptr<Driver>> open_cpu(const Uri& uri, DriverEnvironment& envi
     return status;
   }
   auto is_inline = uri.flag("inline");
-  auto blocking = uri.flag("blocking");
   auto workers = uri.number("workers", 1, 1, 256);
-  auto spin = uri.number("spin_us", kDefaultSpin_us, 0, 10'000'000);
-  auto limit = uri.number("wait_limit_ms", 60'000, 1, 86'400'000);
-  auto affinity = parse_affinity(uri.text("affinity").value_or(""));
-  for (const Status& status :
-       {is_inline.status(), blocking.status(), workers.status(), spin.status(), limit.status(), affinity.status()}) {
+  for (const Status& status : {is_inline.status(), workers.status()}) {
     if (!status.ok()) return status;
   }
   if (is_inline.value() && uri.text("workers")) {
@@ -146,14 +114,9 @@ Result<std::unique_ptr<Driver>> open_cpu(const Uri& uri, DriverEnvironment& envi
                   "the device URI '" + uri.text() + "' asks for workers and for in-line mode; give one of the two");
   }
   EngineOptions options;
-  options.workers = is_inline.value() ? 0 : static_cast<unsigned>(workers.value());
-  options.spin_ns = spin.value() * 1000;
-  options.affinity = std::move(affinity.value());
   options.thread_name = "slipway-cpu";
-  environment.blocking = environment.blocking || blocking.value();
-  environment.wait_rules.default_limit_ns = limit.value() * 1'000'000;
-  // With one core the thread that is waited for needs it.
-  environment.wait_rules.spin_ns = available_processors() > 1 && options.workers > 0 ? options.spin_ns : 0;
+  const unsigned threads = is_inline.value() ? 0 : static_cast<unsigned>(workers.value());
+  if (Status status = read_engine_options(uri, threads, options, environment); !status.ok()) return status;
 
   constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
   DeviceInfo info;

@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "base/parker.h"
 #include "drivers/null/null_executor.h"
 #include "engine/lane_event.h"
+#include "engine/options.h"
 #include "engine/walker.h"
 
 namespace slipway::internal {
@@ -124,20 +124,16 @@ class NullDriver final : public Driver {
 };
 
 Result<std::unique_ptr<Driver>> open_null(const Uri& uri, DriverEnvironment& environment) {
-  if (Status status =
-          uri.allow_only({"store", "busy_us", "workers", "fault_at", "blocking", "wait_limit_ms", "spin_us"});
+  if (Status status = uri.allow_only(
+          {"store", "busy_us", "workers", "fault_at", "spin_us", "affinity", "blocking", "wait_limit_ms"});
       !status.ok()) {
     return status;
   }
   auto store = uri.flag("store");
-  auto blocking = uri.flag("blocking");
   auto busy = uri.number("busy_us", 0, 0, 1'000'000);
   auto workers = uri.number("workers", uri.text("busy_us") ? 1 : 0, 0, 256);
   auto fault = uri.number("fault_at", 0, 1, std::numeric_limits<std::int64_t>::max());
-  auto limit = uri.number("wait_limit_ms", 60'000, 1, 86'400'000);
-  auto spin = uri.number("spin_us", 1000, 0, 10'000'000);
-  for (const Status& status : {store.status(), blocking.status(), busy.status(), workers.status(), fault.status(),
-                               limit.status(), spin.status()}) {
+  for (const Status& status : {store.status(), busy.status(), workers.status(), fault.status()}) {
     if (!status.ok()) return status;
   }
   NullOptions null_options;
@@ -145,12 +141,11 @@ Result<std::unique_ptr<Driver>> open_null(const Uri& uri, DriverEnvironment& env
   null_options.busy_ns = busy.value() * 1000;
   null_options.fault_at = static_cast<std::uint64_t>(fault.value());
   EngineOptions options;
-  options.workers = static_cast<unsigned>(workers.value());
-  options.spin_ns = spin.value() * 1000;
   options.thread_name = "slipway-null";
-  environment.blocking = environment.blocking || blocking.value();
-  environment.wait_rules.default_limit_ns = limit.value() * 1'000'000;
-  environment.wait_rules.spin_ns = available_processors() > 1 && options.workers > 0 ? options.spin_ns : 0;
+  if (Status status = read_engine_options(uri, static_cast<unsigned>(workers.value()), options, environment);
+      !status.ok()) {
+    return status;
+  }
 
   constexpr std::uint32_t kMost = std::numeric_limits<std::int32_t>::max();
   DeviceInfo info;
@@ -179,6 +174,7 @@ const DriverEntry kNullDriver{"null",
                               "workers=N        threads, 0 to 256 (default 0: in-line; 1 with busy_us)\n"
                               "fault_at=N       the device is lost at launch N\n"
                               "spin_us=N        how long idle workers look around before they sleep (default 1000)\n"
+                              "affinity=0-1+4   processors that the workers are bound to (default: not bound)\n"
                               "blocking         each submission waits for its work\n"
                               "wait_limit_ms=N  how long a call may wait at most (default 60000)",
                               open_null, probe_null};
