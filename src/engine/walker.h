@@ -153,21 +153,20 @@ class Walker {
     if (lane_.replay_at == 0 && blocks_on(program.done(), step - 1)) return false;
     Status cause = program.cancellation_of(step);
     const std::byte* const tape = program.tape(step);
-    const std::uint64_t end = program.tape_bytes();
-    std::uint64_t at = lane_.replay_at;
+    const std::byte* const end = tape + program.tape_bytes();
+    const std::byte* at = tape + lane_.replay_at;
     try {
-      while (at != end && cause.ok()) {
-        const auto& header = *reinterpret_cast<const RecordHeader*>(tape + at);
-        if (header.kind == RecordKind::kLaunch && !log_) [[likely]] {
-          executor_.launch(record_cast<LaunchRecord>(header), lane_);
-        } else {
-          lane_.replay_at = at;
-          if (!node(header, program, step, sequence, cause)) return false;
-        }
+      while (cause.ok()) {
+        if (!log_) [[likely]]
+          run_launches(at, end);
+        if (at == end) break;
+        const auto& header = *reinterpret_cast<const RecordHeader*>(at);
+        lane_.replay_at = static_cast<std::uint64_t>(at - tape);
+        if (!node(header, program, step, sequence, cause)) return false;
         at += header.size_bytes;
       }
     } catch (...) {
-      cause = failure_of_launch(*reinterpret_cast<const LaunchRecord*>(tape + at), sequence - lane_.base);
+      cause = failure_of_launch(*reinterpret_cast<const LaunchRecord*>(at), sequence - lane_.base);
     }
     lane_.replay_at = 0;
     lane_.stands_since = 0;
@@ -180,6 +179,25 @@ class Walker {
     program.finish(step, freed_);
     resume_all(freed_);
     return true;
+  }
+
+  // The launches from here on, up to something else. Where one throws, `at` is at it.
+  void run_launches(const std::byte*& at, const std::byte* const end) {
+    Executor& executor = executor_;
+    Lane& lane = lane_;
+    const std::byte* next = at;
+    try {
+      while (next != end) {
+        const auto& header = *reinterpret_cast<const RecordHeader*>(next);
+        if (header.kind != RecordKind::kLaunch) break;
+        executor.launch(record_cast<LaunchRecord>(header), lane);
+        next += header.size_bytes;
+      }
+    } catch (...) {
+      at = next;
+      throw;
+    }
+    at = next;
   }
 
   // One record of a tape. False: the lane is blocked there, and no longer ours.
