@@ -204,7 +204,8 @@ struct InstantiateOptions {
   unsigned depth = 2;  // steps whose values are held at once, 1 to 8
   Order order = Order::kAuto;
   Tier tier = Tier::kAuto;  // Unsupported where the device does not have it
-  bool updater = false;     // publish on a thread of the executable's own instead of the one that launches
+  bool serial = false;   // one branch of a fork after the other, on the replay's own stream, also with several workers
+  bool updater = false;  // publish on a thread of the executable's own instead of the one that launches
   std::chrono::milliseconds watchdog{0};  // a step that is not published for so long is cancelled; 0: the wait limit
 };
 

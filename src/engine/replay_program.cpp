@@ -43,15 +43,33 @@ std::uint64_t next_id() noexcept {
 
 }  // namespace
 
-ReplayProgram::ReplayProgram(const Tape& tape, ReplayLayout layout)
-    : id_(next_id()), layout_(std::move(layout)), tape_bytes_(tape.size_bytes()) {
-  tape_stride_ = (std::max<std::uint64_t>(tape_bytes_, 64) + 63) / 64 * 64;
-  const std::size_t tapes = layout_.own_tapes ? layout_.depth : 1;
-  tape_.reset(static_cast<std::byte*>(std::aligned_alloc(64, tapes * tape_stride_)));
-  if (!tape_) throw std::bad_alloc();
-  for (std::size_t i = 0; i < tapes; ++i) std::memcpy(tape_.get() + i * tape_stride_, tape.data(), tape_bytes_);
+ReplayProgram::ReplayProgram(std::span<const TapeLayout> branches, ReplayLayout layout)
+    : id_(next_id()), layout_(std::move(layout)) {
+  const std::size_t copies = layout_.own_tapes ? layout_.depth : 1;
+  for (const TapeLayout& from : branches) {
+    Branch b;
+    b.bytes = from.records.size();
+    b.stride = (std::max<std::uint64_t>(b.bytes, 64) + 63) / 64 * 64;
+    b.tape.reset(static_cast<std::byte*>(std::aligned_alloc(64, copies * b.stride)));
+    if (!b.tape) throw std::bad_alloc();
+    for (std::size_t i = 0; i < copies; ++i) std::copy_n(from.records.data(), b.bytes, b.tape.get() + i * b.stride);
+    b.groups = from.groups;
+    b.patches = from.patches;
+    branches_.push_back(std::move(b));
+  }
   blocks_ = std::make_unique<std::byte[]>(std::size_t{layout_.depth} * std::max(layout_.block_bytes, 1U));
   gates_ = std::make_unique<OrderedProgress[]>(layout_.gate_count);
+}
+
+void ReplayProgram::end_side(std::uint64_t step, Freed& freed) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto it = std::find_if(ended_sides_.begin(), ended_sides_.end(), [&](const auto& e) { return e.first == step; });
+    if (it == ended_sides_.end()) it = ended_sides_.insert(it, {step, 0});
+    if (++it->second < branches_.size() - 1) return;
+    ended_sides_.erase(it);
+  }
+  sides_.complete(step, freed);
 }
 
 Result<std::uint64_t> ReplayProgram::begin_step() {
@@ -67,6 +85,7 @@ std::uint64_t ReplayProgram::begun() const {
 
 void ReplayProgram::abandon(std::uint64_t step, Freed& freed) {
   for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete(step, freed);
+  sides_.complete(step, freed);
   done_.complete(step, freed);
 }
 

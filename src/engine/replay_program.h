@@ -3,6 +3,9 @@
 // Values of a step lie in one compact block per version slot (step % depth). A publisher writes the block and then
 // opens gates; whoever walks the tape patches it from the block just before a group runs, and steps are serial, so
 // nobody else reads or writes the tape then.
+//
+// A program may have several tapes, the branches of a fork, each walked by a lane of its own. The first one begins and
+// ends the step. Branches wait for each other at gates that walkers open, behind those of the values.
 //   G1  gate(i) >= k: what gate i stands for is in the block of step k. Gates count steps, and only contiguously:
 //       completing step k before k - 1 opens nothing.
 //   G2  the block of step k is written only after done() >= k - depth.
@@ -16,12 +19,14 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "engine/progress.h"
-#include "record/tape.h"
+#include "record/record.h"
 
 namespace slipway::internal {
 
@@ -55,10 +60,14 @@ class OrderedProgress {
   std::vector<std::uint64_t> early_;
 };
 
-struct ReplayLayout {
-  std::string name;
+struct TapeLayout {
+  std::vector<std::byte> records;
   std::vector<UpdateGroup> groups;
   std::vector<PatchPlace> patches;
+};
+
+struct ReplayLayout {
+  std::string name;
   std::uint32_t gate_count = 0;
   std::uint32_t block_bytes = 0;
   std::uint32_t depth = 2;
@@ -69,14 +78,19 @@ struct ReplayLayout {
 
 class ReplayProgram {
  public:
-  ReplayProgram(const Tape& tape, ReplayLayout layout);
+  ReplayProgram(std::span<const TapeLayout> branches, ReplayLayout layout);
 
   std::uint64_t id() const noexcept { return id_; }  // no other program of the process has it
   const std::string& name() const noexcept { return layout_.name; }
   const ReplayLayout& layout() const noexcept { return layout_; }
-  const std::byte* tape(std::uint64_t step) const noexcept { return tape_.get() + tape_offset(step); }
-  std::uint64_t tape_bytes() const noexcept { return tape_bytes_; }
-  const UpdateGroup& group(std::uint32_t index) const noexcept { return layout_.groups[index]; }
+  std::uint64_t branch_count() const noexcept { return branches_.size(); }
+  const std::byte* tape(std::uint64_t branch, std::uint64_t step) const noexcept {
+    return branches_[branch].tape.get() + tape_offset(branches_[branch], step);
+  }
+  std::uint64_t tape_bytes(std::uint64_t branch) const noexcept { return branches_[branch].bytes; }
+  const UpdateGroup& group(std::uint64_t branch, std::uint32_t index) const noexcept {
+    return branches_[branch].groups[index];
+  }
 
   Progress& gate(std::uint32_t index) noexcept { return gates_[index].progress(); }
   Progress& done() noexcept { return done_.progress(); }
@@ -86,11 +100,12 @@ class ReplayProgram {
 
   // --- By the walker ---
   // Brings the tape up to the step's values. Only what differs is written.
-  void patch(const UpdateGroup& group, std::uint64_t step) noexcept {
+  void patch(std::uint64_t branch, const UpdateGroup& group, std::uint64_t step) noexcept {
     const std::byte* from = block(step);
-    std::byte* tape = tape_.get() + tape_offset(step);
+    const Branch& b = branches_[branch];
+    std::byte* tape = b.tape.get() + tape_offset(b, step);
     for (std::uint32_t i = group.first_patch; i < group.first_patch + group.patch_count; ++i) {
-      const PatchPlace& place = layout_.patches[i];
+      const PatchPlace& place = b.patches[i];
       if (place.bytes == 4) copy_if_different<4>(tape + place.to, from + place.from);
       else if (place.bytes == 8) copy_if_different<8>(tape + place.to, from + place.from);
       else if (std::memcmp(tape + place.to, from + place.from, place.bytes) != 0)
@@ -98,6 +113,11 @@ class ReplayProgram {
     }
   }
   void finish(std::uint64_t step, Freed& freed) { done_.complete(step, freed); }
+
+  // A branch other than the first has ended its part, and touches the program no more.
+  void end_side(std::uint64_t step, Freed& freed);
+  // Steps of which all other branches have ended.
+  Progress& sides() noexcept { return sides_.progress(); }
 
   // --- By whoever launches and publishes ---
   // The next step's number; the cause when steps were cancelled and recover() was not called.
@@ -119,25 +139,32 @@ class ReplayProgram {
   static void copy_if_different(std::byte* to, const std::byte* from) noexcept {
     if (std::memcmp(to, from, kBytes) != 0) std::memcpy(to, from, kBytes);
   }
-  std::uint64_t tape_offset(std::uint64_t step) const noexcept {
-    return layout_.own_tapes ? step % layout_.depth * tape_stride_ : 0;
+  struct Free {
+    void operator()(std::byte* p) const noexcept;
+  };
+  struct Branch {
+    std::uint64_t bytes = 0;
+    std::uint64_t stride = 0;
+    std::unique_ptr<std::byte, Free> tape{};
+    std::vector<UpdateGroup> groups{};
+    std::vector<PatchPlace> patches{};
+  };
+  std::uint64_t tape_offset(const Branch& branch, std::uint64_t step) const noexcept {
+    return layout_.own_tapes ? step % layout_.depth * branch.stride : 0;
   }
 
   const std::uint64_t id_;
   const ReplayLayout layout_;
-  std::uint64_t tape_bytes_;
-  std::uint64_t tape_stride_;
-  struct Free {
-    void operator()(std::byte* p) const noexcept;
-  };
-  std::unique_ptr<std::byte, Free> tape_;
+  std::vector<Branch> branches_;
   std::unique_ptr<std::byte[]> blocks_;
   std::unique_ptr<OrderedProgress[]> gates_;
   OrderedProgress done_;
+  OrderedProgress sides_;
 
   std::atomic<bool> any_cancelled_{false};  // stored (release) after the cause, before gates open
   mutable std::mutex mutex_;                // guards the rest
   std::uint64_t begun_ = 0;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ended_sides_;  // of steps that have some, but not all
   bool cancelled_ = false;
   std::uint64_t cancelled_from_ = 0;
   std::uint64_t cancelled_to_ = 0;  // inclusive, once recovered

@@ -36,6 +36,7 @@ std::string name_of_record(const RecordHeader& header) {
     case RecordKind::kEventMark: return "mark";
     case RecordKind::kEventWait: return "wait";
     case RecordKind::kGroup: return "group";
+    case RecordKind::kOpenGate: return "gate";
     case RecordKind::kReplay: return record_cast<ReplayRecord>(header).program->name();
     case RecordKind::kPad: break;
   }

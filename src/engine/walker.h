@@ -76,10 +76,8 @@ class Walker {
   // False: the lane is blocked at this record, and no longer ours.
   bool step(const RecordHeader& header) {
     const std::uint64_t sequence = lane_.sequence + 1;
-    if (lane_.discarding.load(std::memory_order_relaxed)) [[unlikely]] {
-      discard(header, sequence);
-      return true;
-    }
+    if (lane_.discarding.load(std::memory_order_relaxed)) [[unlikely]]
+      return discard(header, sequence);
     if (log_) [[unlikely]]
       log_start(header, sequence);
     switch (header.kind) {
@@ -98,6 +96,7 @@ class Walker {
         if (!replay(record_cast<ReplayRecord>(header), sequence)) return false;
         break;
       case RecordKind::kGroup:  // on tapes only
+      case RecordKind::kOpenGate:
       case RecordKind::kPad: break;
     }
     lane_.sequence = sequence;
@@ -146,14 +145,14 @@ class Walker {
                              [&] { lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst); });
   }
 
-  // Walks the program's tape for one step, from where it was left. Steps of a program are serial.
+  // Walks one tape of the program for one step, from where it was left. Steps of a program are serial.
   bool replay(const ReplayRecord& record, std::uint64_t sequence) {
     ReplayProgram& program = *record.program;
     const std::uint64_t step = record.step;
-    if (lane_.replay_at == 0 && blocks_on(program.done(), step - 1)) return false;
+    if (record.branch == 0 && lane_.replay_at == 0 && blocks_on(program.done(), step - 1)) return false;
     Status cause = program.cancellation_of(step);
-    const std::byte* const tape = program.tape(step);
-    const std::byte* const end = tape + program.tape_bytes();
+    const std::byte* const tape = program.tape(record.branch, step);
+    const std::byte* const end = tape + program.tape_bytes(record.branch);
     const std::byte* at = tape + lane_.replay_at;
     try {
       while (cause.ok()) {
@@ -162,23 +161,36 @@ class Walker {
         if (at == end) break;
         const auto& header = *reinterpret_cast<const RecordHeader*>(at);
         lane_.replay_at = static_cast<std::uint64_t>(at - tape);
-        if (!node(header, program, step, sequence, cause)) return false;
+        if (!node(header, record, sequence, cause)) return false;
         at += header.size_bytes;
       }
     } catch (...) {
       cause = failure_of_launch(*reinterpret_cast<const LaunchRecord*>(at), sequence - lane_.base);
     }
+    if (!cause.ok()) cancel(program, step, cause);
+    lane_.replay_at = program.tape_bytes(record.branch);
+    // The other branches have ended when the last of them was joined, unless the step was cancelled.
+    if (record.branch == 0 && program.branch_count() > 1 && blocks_on(program.sides(), step)) return false;
     lane_.replay_at = 0;
     lane_.stands_since = 0;
-    if (!cause.ok()) {
-      program.cancel(step, cause, freed_);
-      lane_.fail(sequence, std::move(cause));
-    }
     if (log_) [[unlikely]]
       log_->ended(sink(), sequence, now_ns());  // before anybody sees that the step has passed
-    program.finish(step, freed_);
-    resume_all(freed_);
+    end_replay(record, sequence, std::move(cause));
     return true;
+  }
+
+  void cancel(ReplayProgram& program, std::uint64_t step, const Status& cause) {
+    program.cancel(step, cause, freed_);
+    resume_all(freed_);
+  }
+  void end_replay(const ReplayRecord& record, std::uint64_t sequence, Status cause) {
+    if (record.branch != 0) {  // a lane of the program's own, which goes on with the next step
+      record.program->end_side(record.step, freed_);
+    } else {
+      if (!cause.ok()) lane_.fail(sequence, std::move(cause));
+      record.program->finish(record.step, freed_);
+    }
+    resume_all(freed_);
   }
 
   // The launches from here on, up to something else. Where one throws, `at` is at it.
@@ -201,12 +213,17 @@ class Walker {
   }
 
   // One record of a tape. False: the lane is blocked there, and no longer ours.
-  bool node(const RecordHeader& header, ReplayProgram& program, std::uint64_t step, std::uint64_t sequence,
-            Status& cause) {
+  bool node(const RecordHeader& header, const ReplayRecord& replay, std::uint64_t sequence, Status& cause) {
+    ReplayProgram& program = *replay.program;
+    const std::uint64_t step = replay.step;
     std::int64_t started_ns = log_ ? now_ns() : 0;
     switch (header.kind) {
       case RecordKind::kLaunch: launch_logged(record_cast<LaunchRecord>(header), program, step, sequence); return true;
-      case RecordKind::kGroup: return group(program, record_cast<GroupRecord>(header).group, step, sequence, cause);
+      case RecordKind::kGroup: return group(replay, record_cast<GroupRecord>(header).group, sequence, cause);
+      case RecordKind::kOpenGate:
+        program.open_gate(record_cast<GateRecord>(header).gate, step, freed_);
+        resume_all(freed_);
+        return true;
       case RecordKind::kCopy:
         executor_.copy(record_cast<CopyRecord>(header),
                        reinterpret_cast<const void*>(record_cast<CopyRecord>(header).from));
@@ -231,15 +248,17 @@ class Walker {
     return true;
   }
 
-  bool group(ReplayProgram& program, std::uint32_t index, std::uint64_t step, std::uint64_t sequence, Status& cause) {
-    const UpdateGroup& group = program.group(index);
+  bool group(const ReplayRecord& replay, std::uint32_t index, std::uint64_t sequence, Status& cause) {
+    ReplayProgram& program = *replay.program;
+    const std::uint64_t step = replay.step;
+    const UpdateGroup& group = program.group(replay.branch, index);
     if (log_) [[unlikely]] {
       if (!pass_logged(program, group, step, sequence)) return false;
     } else if (blocks_on(program.gate(group.gate), step)) {
       return false;
     }
     cause = program.cancellation_of(step);
-    if (cause.ok()) program.patch(group, step);
+    if (cause.ok()) program.patch(replay.branch, group, step);
     return true;
   }
 
@@ -363,21 +382,25 @@ class Walker {
     return true;
   }
 
-  void discard(const RecordHeader& header, std::uint64_t sequence) {
+  // False: the lane is blocked, and no longer ours.
+  bool discard(const RecordHeader& header, std::uint64_t sequence) {
     if (header.kind == RecordKind::kReplay) {
       const auto& record = record_cast<ReplayRecord>(header);
-      record.program->cancel(record.step, lane_.failure(), freed_);
-      record.program->finish(record.step, freed_);
-      resume_all(freed_);
+      cancel(*record.program, record.step, lane_.failure());
+      if (record.branch == 0 && record.program->branch_count() > 1 && blocks_on(record.program->sides(), record.step)) {
+        return false;
+      }
+      end_replay(record, sequence, Status());
     }
     discard_payload(header, executor_.environment());  // a lane does not fail at a host function that is out
     lane_.sequence = sequence;
     if (header.kind != RecordKind::kEventMark) {
       lane_.progress().advance(sequence);
-      return;
+      return true;
     }
     lane_.progress().announce(sequence, freed_);  // as failed: failure_of() tells
     resume_all(freed_);
+    return true;
   }
 
   const Sink* sink() const noexcept { return &lane_; }

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <utility>
+
+#include "graph/tape_layout.h"
 
 namespace slipway::internal {
 namespace {
@@ -14,6 +17,7 @@ std::uint32_t next_capture_id() noexcept {
 }
 
 constexpr AbiDescriptor kNaturalAbi{};
+constexpr std::uint32_t kNotWaitedFor = ~std::uint32_t{0};
 
 Parameter parameter_of(const Variable& v) {
   Parameter p;
@@ -108,11 +112,8 @@ std::uint32_t CaptureImpl::add_node(CapturedStream& state, NodeDefinition node) 
   return index;
 }
 
-std::byte* CaptureImpl::tape_room(std::uint32_t bytes) {
-  Status why;
-  std::byte* place = definition_->tape.reserve(bytes, why);
-  why.throw_if_error();
-  return place;
+std::uint32_t CaptureImpl::branch_of(const CapturedStream& state) const noexcept {
+  return static_cast<std::uint32_t>(&state - streams_.data());
 }
 
 void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint32_t bytes, const std::string& name,
@@ -127,10 +128,7 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
       const auto& launch = record_cast<LaunchRecord>(header);
       node.detail = extent_text(launch);
       definition_->resources->kernels.push_back(launch.code->shared_from_this());
-      if (!uses.empty()) {
-        for (const ParameterUse& use : uses) node.reads.push_back(use.parameter);
-        add_uses(launch, name, uses);
-      }
+      for (const ParameterUse& use : uses) node.reads.push_back(use.parameter);
       break;
     }
     case RecordKind::kCopy:
@@ -149,7 +147,16 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
     default: invalidate(ErrorCode::kUnsupported, "cannot keep '" + name + "'");
   }
   watch(header, name);
-  std::byte* place = tape_room(bytes);
+  TapeEntry entry;
+  entry.branch = branch_of(state);
+  entry.at = definition_->records.size_bytes();
+  entry.bytes = bytes;
+  entry.first_use = static_cast<std::uint32_t>(definition_->uses.size());
+  entry.use_count = static_cast<std::uint32_t>(uses.size());
+  if (!uses.empty()) add_uses(record_cast<LaunchRecord>(header), name, uses);
+  Status why;
+  std::byte* place = definition_->records.reserve(bytes, why);
+  why.throw_if_error();
   std::memcpy(place, record, bytes);
   if (header.kind == RecordKind::kHostFunction) {
     definition_->resources->host_functions.emplace_back(record_cast<HostFunctionRecord>(header).payload);
@@ -159,8 +166,9 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
     reinterpret_cast<CopyRecord*>(place)->staging = nullptr;
     stream.device().counters().staged_bytes.fetch_sub(record_cast<CopyRecord>(header).bytes, std::memory_order_relaxed);
   }
-  (void)definition_->tape.commit(bytes);
-  add_node(state, std::move(node));
+  (void)definition_->records.commit(bytes);
+  entry.node = add_node(state, std::move(node));
+  definition_->entries.push_back(entry);
 }
 
 void CaptureImpl::check_use(const LaunchRecord& launch, const std::string& name, const ParameterUse& use) {
@@ -180,23 +188,11 @@ void CaptureImpl::check_use(const LaunchRecord& launch, const std::string& name,
 void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, std::span<const ParameterUse> uses) {
   for (const ParameterUse& use : uses) check_use(launch, name, use);
   for (const ParameterUse& use : uses) {
-    const std::uint32_t gate = definition_->variables[use.parameter].gate;
-    if (!places_.try_emplace(gate).second) continue;  // it was passed before
-    GroupRecord record{};
-    record.header = {sizeof record, RecordKind::kGroup, 0, 0};
-    record.group = static_cast<std::uint32_t>(definition_->groups.size());
-    definition_->groups.push_back({gate == 0 ? "values" : definition_->operations[gate - 1].name, name, gate, 0, 0});
-    std::memcpy(tape_room(sizeof record), &record, sizeof record);
-    (void)definition_->tape.commit(sizeof record);
-  }
-  const std::uint64_t launch_at = definition_->tape.size_bytes();
-  for (const ParameterUse& use : uses) {
     const Variable& v = definition_->variables[use.parameter];
-    const std::uint64_t to =
-        launch_at + (use.slot == ParameterUse::kGrid
-                         ? sizeof(LaunchRecord)  // the extent begins with the grid
-                         : launch.header.payload_offset + launch.code->layout.slots[use.slot].offset);
-    places_[v.gate].push_back({v.offset, static_cast<std::uint32_t>(to), v.size});
+    const std::size_t to = use.slot == ParameterUse::kGrid
+                               ? sizeof(LaunchRecord)  // the extent begins with the grid
+                               : launch.header.payload_offset + launch.code->layout.slots[use.slot].offset;
+    definition_->uses.push_back({v.gate, v.offset, static_cast<std::uint32_t>(to), v.size});
     if (use.slot == ParameterUse::kGrid) continue;
     const Parameter& p = launch.code->signature[use.slot];
     if (p.min_value == Parameter{}.min_value && p.max_value == Parameter{}.max_value) continue;
@@ -209,7 +205,13 @@ void CaptureImpl::mark(StreamImpl& stream, EventImpl& event) {
   require_valid();
   CapturedStream& state = state_of(stream);
   const std::uint32_t node = add_node(state, {"mark", "mark", {}, {}, {}, {}});
-  marks_[&event] = {state.seen, node};
+  TapeEntry entry;
+  entry.branch = branch_of(state);
+  entry.node = node;
+  entry.mark = kNotWaitedFor;
+  marks_[&event] = {state.seen, node, entry.branch, definition_->entries.size()};
+  entry.what = TapeEntry::What::kMark;
+  definition_->entries.push_back(entry);
   event.captured_by = weak_from_this();
 }
 
@@ -241,7 +243,16 @@ void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
   for (const auto& [s, count] : mark.seen) {
     if (state.seen[s] < count) state.seen[s] = count;
   }
-  add_node(state, {"wait", "wait", {}, {}, {}, {}});
+  const std::uint32_t node = add_node(state, {"wait", "wait", {}, {}, {}, {}});
+  if (branch_of(state) == mark.branch) return;
+  TapeEntry& marked = definition_->entries[mark.entry];
+  if (marked.mark == kNotWaitedFor) marked.mark = definition_->mark_count++;
+  TapeEntry entry;
+  entry.what = TapeEntry::What::kJoin;
+  entry.branch = branch_of(state);
+  entry.node = node;
+  entry.mark = marked.mark;
+  definition_->entries.push_back(entry);
 }
 
 void CaptureImpl::refuse(StreamImpl& stream, const char* what) {
@@ -403,11 +414,11 @@ Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {
                       "', which was not joined back; mark an event on it at its end and "
                       "wait for that on the stream where the capture began");
   }
-  for (UpdateGroup& group : definition_->groups) {
-    const std::vector<PatchPlace>& places = places_[group.gate];
-    group.first_patch = static_cast<std::uint32_t>(definition_->patches.size());
-    group.patch_count = static_cast<std::uint32_t>(places.size());
-    definition_->patches.insert(definition_->patches.end(), places.begin(), places.end());
+  std::erase_if(definition_->entries,
+                [](const TapeEntry& e) { return e.what == TapeEntry::What::kMark && e.mark == kNotWaitedFor; });
+  definition_->serial = lay_out(*definition_, std::nullopt);
+  if (streams_.size() > 1) {
+    for (std::uint32_t b = 0; b < streams_.size(); ++b) definition_->branches.push_back(lay_out(*definition_, b));
   }
   definition_->block_bytes = static_cast<std::uint32_t>((block_.size() + 15) / 16 * 16);
   definition_->initial_block = block_;

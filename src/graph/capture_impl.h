@@ -47,6 +47,7 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   void require_valid();
   [[noreturn]] void invalidate(ErrorCode code, std::string sentence);
   std::uint32_t add_node(CapturedStream& state, NodeDefinition node);
+  std::uint32_t branch_of(const CapturedStream& state) const noexcept;
   std::uint32_t add_variable(Variable variable);
   // The launch, which comes next on the tape, takes these arguments and its grid from variables.
   void add_uses(const LaunchRecord& launch, const std::string& name, std::span<const ParameterUse> uses);
@@ -54,17 +55,17 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   std::vector<std::uint32_t> inputs_of(const std::string& name, std::span<const ParameterRef> inputs) const;
   std::vector<ParameterRef> add_application(OperationDefinition operation, std::vector<Variable> outputs);
   void check_use(const LaunchRecord& launch, const std::string& name, const ParameterUse& use);
-  std::byte* tape_room(std::uint32_t bytes);
 
   std::mutex mutex_;
   std::shared_ptr<DefinitionImpl> definition_;
-  std::vector<std::byte> block_;                             // the variables' first values
-  std::map<std::uint32_t, std::vector<PatchPlace>> places_;  // by gate
+  std::vector<std::byte> block_;  // the variables' first values
   const StreamImpl* origin_;
   std::vector<CapturedStream> streams_;
   struct CapturedMark {
     Seen seen;
     std::uint32_t node = 0;
+    std::uint32_t branch = 0;
+    std::size_t entry = 0;  // among the definition's, once another branch waits for it
   };
   std::map<const EventImpl*, CapturedMark> marks_;
   Status invalid_;

@@ -111,7 +111,7 @@ void check_specialised(const DefinitionImpl& definition, std::uint32_t gate, con
 
 std::size_t GraphDefinition::node_count() const { return internal::deref(*this, "the graph definition").nodes.size(); }
 std::uint64_t GraphDefinition::tape_bytes() const {
-  return internal::deref(*this, "the graph definition").tape.size_bytes();
+  return internal::deref(*this, "the graph definition").serial.records.size();
 }
 
 }  // namespace slipway

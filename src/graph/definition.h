@@ -41,6 +41,27 @@ struct SpecialisedUse {
   std::uint32_t argument;
 };
 
+// A place in a record that takes a value.
+struct ValueUse {
+  std::uint32_t gate;
+  std::uint32_t from;  // in the block
+  std::uint32_t to;    // from the record's beginning
+  std::uint32_t bytes;
+};
+
+// What a capture was given, in order: records, marks on which another branch waits, and these waits.
+struct TapeEntry {
+  enum class What : std::uint8_t { kRecord, kMark, kJoin };
+  What what = What::kRecord;
+  std::uint32_t branch = 0;  // which of the captured streams
+  std::uint32_t node = 0;
+  std::uint64_t at = 0;  // in the captured records
+  std::uint32_t bytes = 0;
+  std::uint32_t first_use = 0;
+  std::uint32_t use_count = 0;
+  std::uint32_t mark = 0;  // of kMark and kJoin
+};
+
 struct NodeDefinition {
   std::string kind;  // "launch", "copy", "mark", ...
   std::string name;
@@ -74,10 +95,13 @@ struct DefinitionImpl {
   std::uint32_t generation = 0;
   std::uint32_t capture_id = 0;
   std::string name;
-  Tape tape;
+  Tape records;  // as they were captured; replayed from the following
+  std::vector<TapeEntry> entries;
+  std::vector<ValueUse> uses;
+  TapeLayout serial;                 // everything, in the order of the capture
+  std::vector<TapeLayout> branches;  // one for each captured stream; empty where there is only one
+  std::uint32_t mark_count = 0;
   std::vector<NodeDefinition> nodes;
-  std::vector<UpdateGroup> groups;
-  std::vector<PatchPlace> patches;
   std::vector<Variable> variables;
   std::vector<OperationDefinition> operations;
   std::vector<SpecialisedUse> specialised;
@@ -86,6 +110,12 @@ struct DefinitionImpl {
   std::uint32_t block_bytes = 0;
   std::vector<std::byte> initial_block;
   std::shared_ptr<TapeResources> resources = std::make_shared<TapeResources>();
+
+  bool takes_values() const noexcept { return !uses.empty(); }
+  std::uint32_t gate_of_mark(std::uint32_t mark) const noexcept {
+    return static_cast<std::uint32_t>(operations.size()) + 1 + mark;
+  }
+  std::uint32_t gate_count() const noexcept { return gate_of_mark(mark_count); }
 };
 
 // Computes the outputs of one operation in a block of values; those before it are there. Takes them over from an

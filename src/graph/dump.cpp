@@ -47,8 +47,8 @@ std::string type_of(const internal::Variable& v) { return v.is_grid ? "grid" : n
 std::string as_text(const DefinitionImpl& d) {
   const auto name = [&](std::uint32_t n) { return d.variables[n].name; };
   std::string text = "graph " + d.name + ": " + std::to_string(d.nodes.size()) + " nodes, " +
-                     std::to_string(d.groups.size()) + " update groups, " + std::to_string(d.tape.size_bytes()) +
-                     " bytes\n";
+                     std::to_string(d.serial.groups.size()) + " update groups, " +
+                     std::to_string(d.serial.records.size()) + " bytes\n";
   for (const auto& v : d.variables) {
     if (v.gate == 0) text += "parameter " + v.name + ": " + type_of(v) + "\n";
   }
@@ -69,7 +69,7 @@ std::string as_text(const DefinitionImpl& d) {
 
 std::string as_json(const DefinitionImpl& d) {
   const auto name = [&](std::uint32_t n) { return quoted(d.variables[n].name); };
-  std::string text = "{\"graph\": " + quoted(d.name) + ", \"tape_bytes\": " + std::to_string(d.tape.size_bytes()) +
+  std::string text = "{\"graph\": " + quoted(d.name) + ", \"tape_bytes\": " + std::to_string(d.serial.records.size()) +
                      ",\n \"parameters\": [";
   const char* separator = "";
   for (const auto& v : d.variables) {

@@ -13,19 +13,26 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
     : definition_(std::move(definition)), options_(options) {
   ReplayLayout layout;
   layout.name = definition_->name;
-  layout.groups = definition_->groups;
-  layout.patches = definition_->patches;
-  layout.gate_count = static_cast<std::uint32_t>(definition_->operations.size() + 1);
+  layout.gate_count = definition_->gate_count();
   layout.block_bytes = definition_->block_bytes;
   layout.depth = options.depth;
   layout.own_tapes = options.tier == Tier::kCut;
-  program_ = std::make_shared<ReplayProgram>(definition_->tape, std::move(layout));
+  Driver& driver = definition_->device->driver();
+  const bool beside = !options.serial && !definition_->branches.empty() && driver.reads_values_late() &&
+                      definition_->device->info().workers > 1;
+  if (beside) {
+    for (std::size_t i = 1; i < definition_->branches.size(); ++i) sides_.push_back(driver.create_stream({}).take());
+    program_ = std::make_shared<ReplayProgram>(definition_->branches, std::move(layout));
+  } else {
+    program_ = std::make_shared<ReplayProgram>(std::span(&definition_->serial, 1), std::move(layout));
+  }
   open_.reserve(64);
 }
 
 ExecutableCore::~ExecutableCore() {
   // Replays that were submitted walk the program, whose tape refers to what the definition holds.
   DeviceImpl& device = *definition_->device;
+  for (auto& side : sides_) device.retired().retire_stream(side);
   device.retired().retire([p = std::move(program_), r = definition_->resources]() mutable {
     p.reset();
     r.reset();
@@ -105,6 +112,28 @@ void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint
     throw;
   }
   count(counts_.launches);
+  for (std::size_t i = 0; i < sides_.size(); ++i) submit_side(i, step);
+}
+
+void ExecutableCore::submit_side(std::size_t index, std::uint64_t step) {
+  DriverStream& side = *sides_[index];
+  ReplayRecord record{};
+  record.header = {sizeof record, RecordKind::kReplay, 0, 0};
+  record.program = program_.get();
+  record.step = step;
+  record.branch = index + 1;
+  Status why;
+  std::byte* place = side.sink().reserve(sizeof record, why);
+  if (!place) {
+    // The step is under way already, and cannot go on without this branch.
+    Freed freed;
+    program_->cancel(step, cancelled_error(step, why.code(), why.details().sentence), freed);
+    program_->end_side(step, freed);
+    resume_all(freed);
+    return;
+  }
+  std::memcpy(place, &record, sizeof record);
+  if (side.sink().commit(sizeof record)) side.kick();
 }
 
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
@@ -116,7 +145,7 @@ Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
 }
 
 Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values) {
-  if (definition_->groups.empty()) return launch_plain(stream);  // nothing to update
+  if (!definition_->takes_values()) return launch_plain(stream);  // nothing to update
   check_usable(*stream);
   check_values(values);
   OpenStep own;
@@ -171,7 +200,7 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
 
 void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
   definition_->device->owed().add(
-      {this, step, &stream, thread_id(), &definition_->name, &definition_->groups.front().name});
+      {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
 }
 
 void ExecutableCore::open(std::uint64_t step) {
@@ -186,7 +215,7 @@ void ExecutableCore::wake_helper() {
 }
 
 Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publisher publisher) {
-  if (definition_->groups.empty()) return launch_plain(stream);
+  if (!definition_->takes_values()) return launch_plain(stream);
   check_usable(*stream);
   if (definition_->device->environment().blocking) {
     throw Error(ErrorCode::kWouldDeadlock, "graph '" + definition_->name +

@@ -68,6 +68,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream);
   void remember(const std::shared_ptr<StreamImpl>& stream);
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
+  void submit_side(std::size_t index, std::uint64_t step);
   // The calling thread owes the step's values from here on.
   void owe(StreamImpl& stream, std::uint64_t step);
   void open(std::uint64_t step);
@@ -91,6 +92,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   const std::shared_ptr<const DefinitionImpl> definition_;
   const InstantiateOptions options_;
   std::shared_ptr<ReplayProgram> program_;
+  std::vector<std::shared_ptr<DriverStream>> sides_;  // of the branches behind the first; under launch_mutex_
   Counts counts_;
 
   std::mutex launch_mutex_;

@@ -79,7 +79,7 @@ Step ExecutableGraph::launch(const Stream& stream, const StepValues& values) con
 Step ExecutableGraph::launch(const Stream& stream) const {
   internal::ExecutableImpl& graph = deref(*this, "the graph");
   (void)deref(stream, "the stream");
-  if (!graph.core->definition().groups.empty()) {
+  if (graph.core->definition().takes_values()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "graph '" + graph.core->definition().name +
                     "' has parameters and was launched without values; pass values, or use "

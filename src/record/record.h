@@ -30,7 +30,8 @@ enum class RecordKind : std::uint8_t {
   kHostFunction,  // HostFunctionRecord
   kEventMark,     // EventRecord
   kEventWait,     // EventRecord
-  kGroup,         // GroupRecord; on tapes: what follows may change between steps
+  kGroup,         // GroupRecord; on tapes: waits for a gate, and brings what follows up to its values
+  kOpenGate,      // GateRecord; on tapes: another branch may go on
   kReplay,        // ReplayRecord: walks a tape
 };
 
@@ -105,11 +106,18 @@ struct GroupRecord {
 };
 static_assert(sizeof(GroupRecord) == 16);
 
+struct GateRecord {
+  RecordHeader header;
+  std::uint32_t gate;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(GateRecord) == 16);
+
 struct ReplayRecord {
   RecordHeader header;
   ReplayProgram* program;
   std::uint64_t step;
-  std::uint64_t reserved;
+  std::uint64_t branch;  // 0: the one that ends the step
 };
 static_assert(sizeof(ReplayRecord) == 32);
 

@@ -57,8 +57,8 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
     }
   }
   Status cause = program.cancellation_of(record.step);
-  const std::byte* const tape = program.tape(record.step);
-  while (cause.ok() && replay_at_ != program.tape_bytes()) {
+  const std::byte* const tape = program.tape(0, record.step);
+  while (cause.ok() && replay_at_ != program.tape_bytes(0)) {
     const auto& header = *reinterpret_cast<const RecordHeader*>(tape + replay_at_);
     const Outcome outcome = header.kind == RecordKind::kGroup
                                 ? pass_gate(record, sequence, record_cast<GroupRecord>(header).group, cause)
@@ -73,7 +73,7 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
 OpenClStream::Outcome OpenClStream::pass_gate(const ReplayRecord& record, std::uint64_t sequence, std::uint32_t index,
                                               Status& cause) {
   ReplayProgram& program = *record.program;
-  const UpdateGroup& group = program.group(index);
+  const UpdateGroup& group = program.group(0, index);
   TimelineLog* log = shared_->environment.timeline.load(std::memory_order_acquire);
   if (waits_for(program.gate(group.gate), record.step)) {
     if (log && gate_since_ns_ == 0) gate_since_ns_ = now_ns();
@@ -93,7 +93,7 @@ OpenClStream::Outcome OpenClStream::pass_gate(const ReplayRecord& record, std::u
     log->span(std::move(entry), static_cast<Sink*>(&ring_), &program);
   }
   cause = program.cancellation_of(record.step);
-  if (cause.ok()) program.patch(group, record.step);
+  if (cause.ok()) program.patch(0, group, record.step);
   return Outcome::kHandedOver;
 }
 

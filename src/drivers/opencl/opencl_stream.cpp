@@ -158,6 +158,7 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
       return execute_host_function(record_cast<HostFunctionRecord>(header), sequence, true);
     case RecordKind::kReplay: return execute_replay(record_cast<ReplayRecord>(header), sequence);
     case RecordKind::kGroup:  // on tapes only
+    case RecordKind::kOpenGate:
     case RecordKind::kPad: break;
   }
   return Outcome::kHandedOver;
