@@ -105,7 +105,9 @@ void check_parameter(Context& c, const char* kernel, const std::vector<T>& value
     step.set(value, v);
     graph.launch(stream, step);
     const T got = download<T>(stream, out, 1).front();
-    check(std::memcmp(&got, &v, sizeof(T)) == 0, std::string(kernel) + " got other bits than were published");
+    std::string what = kernel;
+    what += " got other bits than were published";
+    check(std::memcmp(&got, &v, sizeof(T)) == 0, what);
   }
 }
 
