@@ -116,6 +116,28 @@ class SLIPWAY_API Operation {
   std::vector<bool> is_grid_;
 };
 
+// What an external operation is called with.
+class SLIPWAY_API ExternalCall {
+ public:
+  // A parameter, or an output of an operation, by its place among the inputs: this step's value.
+  template <class T>
+  T input(std::size_t index) const {
+    T value;
+    std::memcpy(&value, input_bytes(index, detail::kind_of<T>(), sizeof(T)), sizeof(T));
+    return value;
+  }
+  // The queue to launch on, where the device has one (OpenCL: a cl_command_queue); else null.
+  void* native_stream() const noexcept;
+
+  struct Impl;
+  explicit ExternalCall(const Impl& impl) noexcept : impl_(impl) {}
+
+ private:
+  const std::byte* input_bytes(std::size_t index, ArgKind kind, std::size_t size) const;
+  const Impl& impl_;
+};
+using ExternalFunction = std::function<void(ExternalCall& call)>;
+
 class GraphDefinition;
 
 // Records what is submitted to a stream, instead of running it, until end(). A stream that waits for an event that
@@ -155,6 +177,15 @@ class SLIPWAY_API Capture {
     return apply_again(operation, {inputs.begin(), inputs.size()});
   }
 
+  // Work that launches by itself, such as another library's operator: called in each replay, in its place on the
+  // stream, when all before it has run and its inputs' values are there; what follows waits for it and for what it
+  // launched on the native stream. Not called while capturing. Runs like a host function: on a thread of its own, it
+  // may not call Slipway, and it fails the stream by throwing.
+  void external(const Stream& stream, const std::string& name, std::initializer_list<ParameterRef> inputs,
+                ExternalFunction function) {
+    add_external(stream, name, {inputs.begin(), inputs.size()}, std::move(function));
+  }
+
   // Ends the capture. Throws FailedPrecondition when it was made invalid, or when a stream was not joined back; the
   // streams then work as before too.
   GraphDefinition end();
@@ -163,6 +194,8 @@ class SLIPWAY_API Capture {
   ParameterRef make_parameter(const std::string& name, ArgKind kind, const Argument& initial);
   Operation make_operation(const std::string& name, std::span<const ParameterRef> inputs,
                            std::span<const OutputSpec> outputs, OperationFunction function);
+  void add_external(const Stream& stream, const std::string& name, std::span<const ParameterRef> inputs,
+                    ExternalFunction function);
   Operation apply_again(const Operation& operation, std::span<const ParameterRef> inputs);
   std::shared_ptr<internal::CaptureImpl> impl_;
 };

@@ -10,6 +10,12 @@
 
 namespace slipway::internal {
 
+std::shared_ptr<HostFunction> bind_kept(HostFunction& kept, void* native_stream, const std::byte* block) {
+  if (!kept.external) return {&kept, [](HostFunction*) {}};
+  return std::make_shared<HostFunction>(
+      HostFunction{[&kept, native_stream, block] { kept.external(native_stream, block); }, kept.name});
+}
+
 Status run_host_function(HostFunction& function, std::uint64_t sequence) {
   ErrorDetails details;
   try {

@@ -18,6 +18,9 @@ namespace slipway::internal {
 // Runs the function and tells what came of it. What it threw becomes KernelFailed, naming it.
 Status run_host_function(HostFunction& function, std::uint64_t sequence);
 
+// A host function that a tape keeps, to be run once, for one step.
+std::shared_ptr<HostFunction> bind_kept(HostFunction& kept, void* native_stream, const std::byte* block);
+
 class HostThread {
  public:
   ~HostThread();

@@ -239,7 +239,7 @@ class Walker {
         } else {
           lane_.stands_since = engine_.is_inline() ? 0 : started_ns;
         }
-        if (!kept_host_function(record_cast<HostFunctionRecord>(header), sequence, cause)) return false;
+        if (!kept_host_function(record_cast<HostFunctionRecord>(header), replay, sequence, cause)) return false;
         break;
       default: break;
     }
@@ -263,21 +263,23 @@ class Walker {
   }
 
   // A host function that the graph keeps: it may run many times.
-  bool kept_host_function(const HostFunctionRecord& record, std::uint64_t sequence, Status& cause) {
+  bool kept_host_function(const HostFunctionRecord& record, const ReplayRecord& replay, std::uint64_t sequence,
+                          Status& cause) {
     if (lane_.resumed) {
       lane_.resumed = false;
       cause = std::exchange(lane_.resume_status, Status());
       return true;
     }
     executor_.host_function(record);
+    auto function = bind_kept(*record.payload, nullptr, replay.program->block(replay.step));
     if (engine_.is_inline()) {
-      cause = run_host_function(*record.payload, sequence - lane_.base);
+      cause = run_host_function(*function, sequence - lane_.base);
       return true;
     }
     leave(WalkResult::kBlocked);
     lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
-    engine_.host_thread().post(std::shared_ptr<HostFunction>(record.payload, [](HostFunction*) {}),
-                               sequence - lane_.base, [&engine = engine_, &lane = lane_](Status status) {
+    engine_.host_thread().post(std::move(function), sequence - lane_.base,
+                               [&engine = engine_, &lane = lane_](Status status) {
                                  lane.resumed = true;
                                  lane.resume_status = std::move(status);
                                  engine.make_ready(lane);

@@ -55,6 +55,17 @@ Operation Capture::apply_again(const Operation& operation, std::span<const Param
   return again;
 }
 
+void Capture::add_external(const Stream& stream, const std::string& name, std::span<const ParameterRef> inputs,
+                           ExternalFunction function) {
+  if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended; add '" + name + "' before");
+  internal::StreamImpl& s = internal::deref(stream, "the stream");
+  if (s.capture() != impl_) {
+    throw Error(ErrorCode::kInvalidArgument, "the external operation '" + name + "' was given the stream '" + s.name() +
+                                                 "', which is not part of the capture; use one that is");
+  }
+  impl_->add_external(s, name, inputs, std::move(function));
+}
+
 ParameterRef Operation::checked(std::size_t index, bool wants_grid) const {
   if (index < outputs_.size() && is_grid_[index] == wants_grid) return outputs_[index];
   throw Error(ErrorCode::kInvalidArgument, "output " + std::to_string(index) + " of the operation '" + name_ +

@@ -120,6 +120,12 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
                          std::span<const ParameterUse> uses) {
   const std::lock_guard lock(mutex_);
   require_valid();
+  append_locked(stream, record, bytes, name, uses, {});
+}
+
+void CaptureImpl::append_locked(StreamImpl& stream, const std::byte* record, std::uint32_t bytes,
+                                const std::string& name, std::span<const ParameterUse> uses,
+                                std::span<const std::uint32_t> reads) {
   CapturedStream& state = state_of(stream);
   const auto& header = *reinterpret_cast<const RecordHeader*>(record);
   NodeDefinition node{"launch", name, {}, {}, {}, {}};
@@ -152,8 +158,12 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
   entry.at = definition_->records.size_bytes();
   entry.bytes = bytes;
   entry.first_use = static_cast<std::uint32_t>(definition_->uses.size());
-  entry.use_count = static_cast<std::uint32_t>(uses.size());
   if (!uses.empty()) add_uses(record_cast<LaunchRecord>(header), name, uses);
+  for (const std::uint32_t variable : reads) {
+    node.reads.push_back(variable);
+    definition_->uses.push_back({definition_->variables[variable].gate, 0, 0, 0});
+  }
+  entry.use_count = static_cast<std::uint32_t>(definition_->uses.size()) - entry.first_use;
   Status why;
   std::byte* place = definition_->records.reserve(bytes, why);
   why.throw_if_error();
@@ -391,6 +401,27 @@ std::vector<ParameterRef> CaptureImpl::apply_again(const ParameterRef& first_out
     variables.push_back(std::move(v));
   }
   return add_application(std::move(operation), std::move(variables));
+}
+
+void CaptureImpl::add_external(StreamImpl& stream, const std::string& name, std::span<const ParameterRef> inputs,
+                               ExternalFunction function) {
+  const std::lock_guard lock(mutex_);
+  require_valid();
+  if (!function) {
+    throw Error(ErrorCode::kInvalidArgument, "the external operation '" + name + "' is empty; pass something to call");
+  }
+  const std::vector<std::uint32_t> reads = inputs_of(name, inputs);
+  std::vector<Variable> places;
+  for (const std::uint32_t read : reads) places.push_back(definition_->variables[read]);
+  auto payload = std::make_unique<HostFunction>();
+  payload->name = name;
+  payload->external = bind_external(name, std::move(places), std::move(function));
+  HostFunctionRecord record{};
+  static_assert(sizeof record % kRecordAlignment == 0);
+  record.header = {sizeof record, RecordKind::kHostFunction, 0, 0};
+  record.payload = payload.get();
+  append_locked(stream, reinterpret_cast<const std::byte*>(&record), sizeof record, name, {}, reads);
+  (void)payload.release();  // the definition's
 }
 
 void CaptureImpl::release() {

@@ -28,6 +28,8 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   ParameterRef add_parameter(const std::string& name, ArgKind kind, const Argument& initial);
   std::vector<ParameterRef> add_operation(const std::string& name, std::span<const ParameterRef> inputs,
                                           std::span<const OutputSpec> outputs, OperationFunction function);
+  void add_external(StreamImpl& stream, const std::string& name, std::span<const ParameterRef> inputs,
+                    ExternalFunction function);
   // The same operation on other inputs. `first_output` is an output of an application of it.
   std::vector<ParameterRef> apply_again(const ParameterRef& first_output, std::span<const ParameterRef> inputs);
 
@@ -51,6 +53,9 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   std::uint32_t add_variable(Variable variable);
   // The launch, which comes next on the tape, takes these arguments and its grid from variables.
   void add_uses(const LaunchRecord& launch, const std::string& name, std::span<const ParameterUse> uses);
+  // `reads`: values that the node takes from the block itself.
+  void append_locked(StreamImpl& stream, const std::byte* record, std::uint32_t bytes, const std::string& name,
+                     std::span<const ParameterUse> uses, std::span<const std::uint32_t> reads);
   void watch(const RecordHeader& record, const std::string& name);
   std::vector<std::uint32_t> inputs_of(const std::string& name, std::span<const ParameterRef> inputs) const;
   std::vector<ParameterRef> add_application(OperationDefinition operation, std::vector<Variable> outputs);

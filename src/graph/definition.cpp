@@ -15,13 +15,19 @@ struct OperationCall::Impl {
   std::byte* block;
 };
 
+struct ExternalCall::Impl {
+  const std::string& name;
+  const std::vector<internal::Variable>& inputs;
+  void* native_stream;
+  const std::byte* block;
+};
+
 namespace {
 
-[[noreturn]] void throw_bad_access(const internal::OperationDefinition& operation, const char* what, std::size_t index,
-                                   std::size_t count, ArgKind kind) {
-  throw Error(ErrorCode::kInvalidArgument, "operation '" + operation.name + "' took " + what + " " +
-                                               std::to_string(index) + " as " + name_of(kind) + ", but it has " +
-                                               std::to_string(count) +
+[[noreturn]] void throw_bad_access(const std::string& operation, const char* what, std::size_t index, std::size_t count,
+                                   ArgKind kind) {
+  throw Error(ErrorCode::kInvalidArgument, "operation '" + operation + "' took " + what + " " + std::to_string(index) +
+                                               " as " + name_of(kind) + ", but it has " + std::to_string(count) +
                                                " of them and that one, if any, is of another "
                                                "type; use the type it was declared with");
 }
@@ -34,7 +40,7 @@ const std::byte* OperationCall::input_bytes(std::size_t index, ArgKind kind, std
     const internal::Variable& v = impl_.definition.variables[inputs[index]];
     if (!v.is_grid && v.kind == kind && v.size == size) return impl_.block + v.offset;
   }
-  throw_bad_access(impl_.operation, "input", index, inputs.size(), kind);
+  throw_bad_access(impl_.operation.name, "input", index, inputs.size(), kind);
 }
 
 std::byte* OperationCall::output_bytes(std::size_t index, ArgKind kind, std::size_t size) {
@@ -43,20 +49,40 @@ std::byte* OperationCall::output_bytes(std::size_t index, ArgKind kind, std::siz
     const internal::Variable& v = impl_.definition.variables[outputs[index]];
     if (!v.is_grid && v.kind == kind && v.size == size) return impl_.block + v.offset;
   }
-  throw_bad_access(impl_.operation, "output", index, outputs.size(), kind);
+  throw_bad_access(impl_.operation.name, "output", index, outputs.size(), kind);
 }
 
 void OperationCall::set_grid(std::size_t index, const Extent& grid) {
   const auto& outputs = impl_.operation.outputs;
   if (index >= outputs.size() || !impl_.definition.variables[outputs[index]].is_grid) {
-    throw_bad_access(impl_.operation, "grid output", index, outputs.size(), ArgKind::kBytes);
+    throw_bad_access(impl_.operation.name, "grid output", index, outputs.size(), ArgKind::kBytes);
   }
   internal::CheckedShape shape;
   internal::check_grid(impl_.definition.device->info(), impl_.operation.name, grid, shape);
   std::memcpy(impl_.block + impl_.definition.variables[outputs[index]].offset, &shape.extent.grid, sizeof(Dim3));
 }
 
+void* ExternalCall::native_stream() const noexcept { return impl_.native_stream; }
+
+const std::byte* ExternalCall::input_bytes(std::size_t index, ArgKind kind, std::size_t size) const {
+  if (index < impl_.inputs.size()) {
+    const internal::Variable& v = impl_.inputs[index];
+    if (!v.is_grid && v.kind == kind && v.size == size) return impl_.block + v.offset;
+  }
+  throw_bad_access(impl_.name, "input", index, impl_.inputs.size(), kind);
+}
+
 namespace internal {
+
+std::function<void(void*, const std::byte*)> bind_external(std::string name, std::vector<Variable> inputs,
+                                                           ExternalFunction function) {
+  return [name = std::move(name), inputs = std::move(inputs), function = std::move(function)](void* native_stream,
+                                                                                              const std::byte* block) {
+    const ExternalCall::Impl impl{name, inputs, native_stream, block};
+    ExternalCall call(impl);
+    function(call);
+  };
+}
 
 DefinitionImpl::~DefinitionImpl() {
   // Replays, and launches of the same kernels outside the graph, may still be under way.

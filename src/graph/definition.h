@@ -121,6 +121,9 @@ struct DefinitionImpl {
 // Computes the outputs of one operation in a block of values; those before it are there. Takes them over from an
 // earlier application with equal inputs, and returns false then. Throws what its function throws.
 bool evaluate(const DefinitionImpl& definition, std::size_t operation, std::byte* block);
+// What a tape calls for an external operation with these inputs.
+std::function<void(void*, const std::byte*)> bind_external(std::string name, std::vector<Variable> inputs,
+                                                           ExternalFunction function);
 // Throws InvalidArgument when a value that this gate brings is none that its kernels were specialised for.
 void check_specialised(const DefinitionImpl& definition, std::uint32_t gate, const std::byte* block);
 

@@ -19,6 +19,7 @@ class Writer {
     const std::uint64_t at = layout_.records.size();
     for (std::uint32_t i = 0; i < entry.use_count; ++i) {
       const ValueUse& use = definition_.uses[entry.first_use + i];
+      if (use.bytes == 0) continue;  // read in the block, not in the record
       places_[use.gate].push_back({use.from, static_cast<std::uint32_t>(at + use.to), use.bytes});
     }
     append(definition_.records.data() + entry.at, entry.bytes);

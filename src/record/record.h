@@ -84,6 +84,8 @@ struct FillRecord {
 struct HostFunction {  // owned by its record; destroyed once it has run or was discarded
   std::function<void()> function;
   std::string name;
+  // On tapes, instead of `function`: called with the native stream, if there is one, and the values of the step.
+  std::function<void(void* native_stream, const std::byte* block)> external{};
 };
 
 struct HostFunctionRecord {

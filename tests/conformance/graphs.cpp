@@ -170,6 +170,60 @@ void operations_compute_arguments_and_grids(Context& c) {
   check_equal(download<std::uint32_t>(stream, counter, 1).front(), blocks + 4, "blocks after recover()");
 }
 
+void external_operations_are_called_in_their_place(Context& c) {
+  const Device& device = c.device();
+  const Stream stream = device.create_stream();
+  const Memory buffer = make_log(device, stream, 100);
+  stream.synchronize(kLimit);
+  std::vector<std::uint32_t> seen;
+  std::uint32_t logged = 0, refused = 0;
+  void* native = nullptr;
+  Capture capture(stream, "external");
+  const auto a = capture.parameter<std::uint32_t>("a"), b = capture.parameter<std::uint32_t>("b");
+  const Operation sum = capture.operation(
+      "sum", {a, b}, {OutputSpec::argument(ArgKind::kU32)},
+      [](OperationCall& call) { call.set(0, call.input<std::uint32_t>(0) + call.input<std::uint32_t>(1)); });
+  stream.launch(c.kernel("log_id"), {}, buffer, a);
+  stream.copy_to_host(&logged, buffer.address(), 4);
+  capture.external(stream, "vendor", {a, sum.output<std::uint32_t>(0)}, [&](ExternalCall& call) {
+    native = call.native_stream();
+    seen.insert(seen.end(), {call.input<std::uint32_t>(0), call.input<std::uint32_t>(1), logged});
+    if (seen.back() == 3) throw std::runtime_error("boom");
+    try {
+      (void)call.input<float>(0);
+    } catch (const Error& e) {
+      refused += e.code() == ErrorCode::kInvalidArgument;
+    }
+  });
+  stream.launch(c.kernel("log_id"), {}, buffer, b);
+  const GraphDefinition definition = capture.end();
+  check(seen.empty(), "it was called while it was captured");
+  const ExecutableGraph graph = definition.instantiate();
+  StepValues values = graph.values();
+  for (std::uint32_t i = 1; i <= 2; ++i) {
+    values.set(a, i);
+    values.set(b, 10 * i);
+    const Step step = graph.launch_open(stream, Publisher::kOtherThread);
+    const auto run = [&] {  // in-line, publishing runs it
+      graph.publish(step, values);
+      stream.synchronize(kLimit);
+    };
+    if (i == 1) run();
+    else check_throws(ErrorCode::kKernelFailed, {"'vendor'", "boom"}, run);
+  }
+  check_equal(seen, Ids{1, 11, 1, 2, 22, 3}, "the values of both steps, and what had run before");
+  check_equal(refused, 1U, "inputs of another type that were refused");
+  check((native != nullptr) == (c.driver().name == std::string_view("opencl")),
+        "the native stream, where there is one");
+  graph.recover();
+  const Stream other = device.create_stream();
+  check_throws(ErrorCode::kInvalidArgument, {"'vendor'", "not part of the capture"}, [&] {
+    Capture next(stream);
+    next.external(other, "vendor", {}, [](ExternalCall&) {});
+  });
+  check_equal(read_log(stream, buffer), Ids{1, 10, 2}, "ids: nothing behind the failure");
+}
+
 void executables_of_one_definition_are_independent(Context& c) {
   const Device& device = c.device();
   const Stream first = device.create_stream(), second = device.create_stream();
@@ -239,6 +293,7 @@ constexpr Test kTests[] = {
     {"forks_and_joins_keep_their_order", forks_and_joins_keep_their_order, kRuns},
     {"parameters_of_every_kind", parameters_of_every_kind, kRuns},
     {"operations_compute_arguments_and_grids", operations_compute_arguments_and_grids, kRuns},
+    {"external_operations_are_called_in_their_place", external_operations_are_called_in_their_place, kRuns},
     {"executables_of_one_definition_are_independent", executables_of_one_definition_are_independent, kRuns},
     {"a_capture_that_is_abandoned_leaves_no_trace", a_capture_that_is_abandoned_leaves_no_trace, kRuns},
     {"replays_are_counted", replays_are_counted},

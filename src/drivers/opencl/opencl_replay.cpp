@@ -101,7 +101,7 @@ OpenClStream::Outcome OpenClStream::execute_node(const RecordHeader& header, con
                                                  std::uint64_t sequence, Status& cause) {
   if (header.kind == RecordKind::kHostFunction) {
     // Where it failed, what is left of the replay is discarded in the next turn.
-    if (execute_host_function(record_cast<HostFunctionRecord>(header), sequence, false) == Outcome::kCut) {
+    if (execute_host_function(record_cast<HostFunctionRecord>(header), sequence, &record) == Outcome::kCut) {
       return Outcome::kCut;
     }
   } else {

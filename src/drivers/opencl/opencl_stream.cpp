@@ -155,7 +155,7 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
     }
     case RecordKind::kEventWait: return execute_wait(record_cast<EventRecord>(header), sequence);
     case RecordKind::kHostFunction:
-      return execute_host_function(record_cast<HostFunctionRecord>(header), sequence, true);
+      return execute_host_function(record_cast<HostFunctionRecord>(header), sequence, nullptr);
     case RecordKind::kReplay: return execute_replay(record_cast<ReplayRecord>(header), sequence);
     case RecordKind::kGroup:  // on tapes only
     case RecordKind::kOpenGate:
@@ -317,7 +317,7 @@ void OpenClStream::fail_record(const Status& why, std::uint64_t sequence, const 
 // --- Host functions ---
 
 OpenClStream::Outcome OpenClStream::execute_host_function(const HostFunctionRecord& record, std::uint64_t sequence,
-                                                          bool owned) {
+                                                          const ReplayRecord* replay) {
   if (host_ == HostState::kDone) {
     host_ = HostState::kNone;
     return Outcome::kHandedOver;
@@ -325,8 +325,8 @@ OpenClStream::Outcome OpenClStream::execute_host_function(const HostFunctionReco
   if (host_ != HostState::kNone) return Outcome::kCut;
   host_ = HostState::kWaiting;
   host_sequence_ = sequence;
-  if (owned) host_function_.reset(record.payload);
-  else host_function_ = std::shared_ptr<HostFunction>(record.payload, [](HostFunction*) {});
+  if (replay) host_function_ = bind_kept(*record.payload, queue_, replay->program->block(replay->step));
+  else host_function_.reset(record.payload);
   shared_->host_functions.start();
   ClInFlight command;  // others may have put work into the queue, so only a marker tells when it is the function's turn
   command.sequence = sequence;

@@ -65,8 +65,8 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   void drain_ring(Discarded& discarded);
   Outcome execute(const RecordHeader& header, std::uint64_t sequence);
   Outcome execute_wait(const EventRecord& wait, std::uint64_t sequence);
-  // Not owned: the graph keeps it, and it may run again.
-  Outcome execute_host_function(const HostFunctionRecord& record, std::uint64_t sequence, bool owned);
+  // Of a replay: the graph keeps it, and it may run again.
+  Outcome execute_host_function(const HostFunctionRecord& record, std::uint64_t sequence, const ReplayRecord* replay);
   // Launches, copies and fills: one command each.
   void enqueue_work(const RecordHeader& header, ClInFlight command);
 
