@@ -59,6 +59,7 @@ class EventImpl {
   const std::uint32_t generation;
   std::mutex mutex;                          // of marks and of waits being prepared, and of what follows
   std::weak_ptr<CaptureTarget> captured_by;  // where the last mark is a node of a graph
+  std::uint64_t marks = 0;
 };
 
 // Submits a wait of the stream for whatever the driver's event says; both of one device.

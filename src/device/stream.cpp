@@ -239,6 +239,7 @@ void Stream::mark(const Event& event) const {
   const std::lock_guard lock(e.mutex);
   if (const auto target = stream.capture()) return target->mark(stream, e);
   e.captured_by.reset();
+  record.mark = ++e.marks;
   const std::uint64_t sequence = stream.submit(internal::bytes_of(record), sizeof record, "mark",
                                                [](StreamCounters& counters) { counters.event_marks.add(); });
   e.driver_event->marked(stream.driver_stream(), sequence);

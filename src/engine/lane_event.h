@@ -36,14 +36,22 @@ class LaneEvent final : public DriverEvent {
   LaneEvent(const EventOptions& options, const WaitRules& rules) : timing_(options.timing), rules_(rules) {}
 
   bool timing() const noexcept { return timing_; }
-  // By the executor, when the mark `sequence` is passed. The last one to be passed counts.
-  void passed(std::int64_t at_ns) noexcept { time_ns_.store(at_ns, std::memory_order_release); }
+  // By the executor, when the mark `number` of this event is passed. An older one that is passed late does not count.
+  void passed(std::uint64_t number, std::int64_t at_ns) {
+    const std::lock_guard lock(mutex_);
+    if (number < passed_number_) return;
+    passed_number_ = number;
+    time_ns_ = at_ns;
+  }
 
   void marked(DriverStream& stream, std::uint64_t sequence) override;
   bool prepare_wait(EventRecord& record) override;
   EventState state(Status& cause) override;
   Status wait(std::int64_t deadline_ns) override;
-  Result<std::int64_t> time_ns() override { return time_ns_.load(std::memory_order_acquire); }
+  Result<std::int64_t> time_ns() override {
+    const std::lock_guard lock(mutex_);
+    return time_ns_;
+  }
 
  private:
   struct Mark {
@@ -58,7 +66,8 @@ class LaneEvent final : public DriverEvent {
   const WaitRules& rules_;
   mutable std::mutex mutex_;
   Mark mark_;
-  std::atomic<std::int64_t> time_ns_{0};
+  std::uint64_t passed_number_ = 0;
+  std::int64_t time_ns_ = 0;
 };
 
 class LaneHold final : public DriverHold {

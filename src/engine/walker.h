@@ -127,7 +127,7 @@ class Walker {
     lane_.sequence = sequence;
     if (record.event) {
       auto& event = static_cast<LaneEvent&>(*record.event);
-      if (event.timing()) event.passed(now_ns());
+      if (event.timing()) event.passed(record.mark, now_ns());
     }
     executor_.event(record, RecordKind::kEventMark);
     if (log_) [[unlikely]]

@@ -102,6 +102,7 @@ void ExecutableGraph::publish(Step step, const StepValues& values) const {
 
 void ExecutableGraph::cancel(Step step, const std::string& why) const {
   internal::ExecutableCore& core = *deref(*this, "the graph").core;
+  core.definition().device->check_usable("cancelling a step", core.definition().generation);
   core.cancel(step.number, core.cancelled_error(step.number, ErrorCode::kCancelled, why));
 }
 

@@ -96,7 +96,8 @@ struct HostFunctionRecord {
 struct EventRecord {
   RecordHeader header;
   DriverEvent* event;
-  // Filled by the event itself when a wait is submitted: the mark that is meant, as its driver knows it.
+  // Of waits, filled by the event itself when one is submitted: the mark that is meant, as its driver knows it. A mark
+  // has in `mark` which of its event's marks it is, from 1.
   void* mark_source;
   std::uint64_t mark;
 };

@@ -105,6 +105,23 @@ void elapsed_time(Context& c) {
   check(from.elapsed(to) >= time, "marking again moves the time");
 }
 
+void an_older_mark_that_is_passed_late_does_not_count(Context& c) {
+  const Device& device = c.device();
+  const Stream stream = device.create_stream(), slow = device.create_stream();
+  const Event from = device.create_event({.timing = true}), to = device.create_event({.timing = true});
+  testing::Hold hold(device);
+  hold.hold(slow);
+  slow.mark(to);
+  stream.mark(from);
+  stream.mark(to);
+  stream.synchronize(kLimit);
+  const auto time = from.elapsed(to);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // so that the two moments differ
+  hold.release();
+  slow.synchronize(kLimit);
+  check(from.elapsed(to) == time, "the last mark's time stays");
+}
+
 void streams_hand_over_by_events(Context& c) {
   const Device& device = c.device();
   const Stream a = device.create_stream(), b = device.create_stream();
@@ -206,6 +223,7 @@ constexpr Test kTests[] = {
     {"marking_again_moves_no_earlier_wait", marking_again_moves_no_earlier_wait},
     {"query_and_synchronize", query_and_synchronize},
     {"elapsed_time", elapsed_time},
+    {"an_older_mark_that_is_passed_late_does_not_count", an_older_mark_that_is_passed_late_does_not_count},
     {"streams_hand_over_by_events", streams_hand_over_by_events, kRuns},
     {"one_event_for_many_waiters", one_event_for_many_waiters, kRuns},
     {"waiting_for_oneself", waiting_for_oneself},
