@@ -53,10 +53,10 @@ struct ScalarParameter : ParameterRef {};
 
 // What an operation computes: arguments of these kinds, or a grid.
 struct OutputSpec {
-  enum class What : std::uint8_t { kArgument, kGrid };
+  enum class What : std::uint8_t { kArgument, kGrid, kScratch };
   What what = What::kArgument;
   ArgKind kind = ArgKind::kI32;
-  std::uint32_t size_bytes = 0;  // bytes(n, align) only
+  std::uint32_t size_bytes = 0;  // bytes(n, align), scratch(most)
   std::uint32_t align_bytes = 1;
 
   static OutputSpec argument(ArgKind kind) { return {What::kArgument, kind, 0, 1}; }
@@ -64,6 +64,9 @@ struct OutputSpec {
     return {What::kArgument, ArgKind::kBytes, size, align};
   }
   static OutputSpec grid() { return {What::kGrid, ArgKind::kBytes, 0, 1}; }
+  // Device memory of each executable's own, for a tensor argument (output_ref()). It is allocated when the graph is
+  // instantiated; what it holds between launches of different operations is not kept.
+  static OutputSpec scratch(std::uint32_t most_bytes) { return {What::kScratch, ArgKind::kTensor, most_bytes, 1}; }
 };
 
 // What an operation's function sees: its inputs in order, and where its outputs go. Valid during the call only.
@@ -80,6 +83,8 @@ class SLIPWAY_API OperationCall {
   void set(std::size_t output, const T& value) {
     std::memcpy(output_bytes(output, detail::kind_of<T>(), sizeof(T)), &value, sizeof(T));
   }
+  // What this step needs of it: OutOfRange above what was declared; with 0 the argument is the null address.
+  void set_scratch(std::size_t output, std::uint64_t bytes);
   void set_grid(std::size_t output, const Extent& grid);  // checked against the device's limits; zeros run nothing
 
   struct Impl;
@@ -144,6 +149,9 @@ class GraphDefinition;
 // was marked inside the capture joins it, and must be joined back before end(). For one thread at a time.
 //
 // Memory that the thread which began it allocates meanwhile is the graph's as well: it lives as long as the graph.
+// Another graph that is launched with values on a captured stream becomes a part of this one, work and all: its
+// parameters are then this graph's, named GRAPH/NAME (GraphDefinition::parameter), and start with those values.
+//
 // Other memory is only watched: once it is freed, launches are refused with StaleAddress. Addresses that are not from
 // Slipway cannot be watched; dump() lists them.
 class SLIPWAY_API Capture {
@@ -307,6 +315,12 @@ class SLIPWAY_API GraphDefinition {
 
   ExecutableGraph instantiate(const InstantiateOptions& options = {}) const;
 
+  // A parameter by its name. InvalidArgument when there is none of this name and type.
+  template <class T>
+  ScalarParameter<T> parameter(const std::string& name) const {
+    return {find_parameter(name, detail::kind_of<T>(), sizeof(T))};
+  }
+
   std::size_t node_count() const;
   std::uint64_t tape_bytes() const;
 
@@ -317,6 +331,7 @@ class SLIPWAY_API GraphDefinition {
   const std::shared_ptr<const internal::DefinitionImpl>& impl() const noexcept { return impl_; }
 
  private:
+  ParameterRef find_parameter(const std::string& name, ArgKind kind, std::size_t size) const;
   std::shared_ptr<const internal::DefinitionImpl> impl_;
 };
 

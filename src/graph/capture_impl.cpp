@@ -148,8 +148,9 @@ void CaptureImpl::append_locked(StreamImpl& stream, const std::byte* record, std
       break;
     case RecordKind::kHostFunction: node.kind = "host"; break;
     case RecordKind::kReplay:
-      invalidate(ErrorCode::kUnsupported, "was given the replay of another graph ('" + name +
-                                              "'); capture that graph's work into this one instead");
+      invalidate(ErrorCode::kUnsupported,
+                 "was given a step of graph '" + name +
+                     "' without values; launch it with values, and it becomes a part of this one");
     default: invalidate(ErrorCode::kUnsupported, "cannot keep '" + name + "'");
   }
   watch(header, name);
@@ -334,7 +335,7 @@ std::vector<ParameterRef> CaptureImpl::add_application(OperationDefinition opera
   }
   definition_->operations.push_back(std::move(operation));
   try {
-    (void)evaluate(*definition_, index, block_.data());
+    (void)evaluate(*definition_, index, block_.data(), {});
   } catch (...) {
     definition_->operations.pop_back();
     throw;
@@ -356,10 +357,15 @@ std::vector<ParameterRef> CaptureImpl::add_operation(const std::string& name, st
     v.name = name + "." + std::to_string(variables.size());
     v.kind = spec.kind;
     v.is_grid = spec.what == OutputSpec::What::kGrid;
+    if (spec.what == OutputSpec::What::kScratch) v.scratch_bytes = spec.size_bytes;
     Parameter p;
     p.kind = spec.kind;
     p.size_bytes = spec.size_bytes;
     v.size = v.is_grid ? static_cast<std::uint32_t>(sizeof(Dim3)) : size_of(p, kNaturalAbi);
+    if (spec.what == OutputSpec::What::kScratch && spec.size_bytes == 0) {
+      throw Error(ErrorCode::kInvalidArgument, "output " + std::to_string(variables.size()) + " of the operation '" +
+                                                   name + "' is scratch of 0 bytes; declare the most it can need");
+    }
     if (v.size == 0 || v.size > kMaxBytesParameter) {
       throw Error(ErrorCode::kInvalidArgument, "output " + std::to_string(variables.size()) + " of the operation '" +
                                                    name + "' has " + std::to_string(v.size) + " bytes; give it 1 to " +

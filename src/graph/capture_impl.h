@@ -30,6 +30,9 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
                                           std::span<const OutputSpec> outputs, OperationFunction function);
   void add_external(StreamImpl& stream, const std::string& name, std::span<const ParameterRef> inputs,
                     ExternalFunction function);
+  // The graph's definition becomes part of this one, its variables named GRAPH/NAME, with these values at first.
+  void embed(StreamImpl& stream, const std::shared_ptr<const DefinitionImpl>& child,
+             const std::vector<std::byte>& values);
   // The same operation on other inputs. `first_output` is an output of an application of it.
   std::vector<ParameterRef> apply_again(const ParameterRef& first_output, std::span<const ParameterRef> inputs);
 
@@ -53,6 +56,9 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   std::uint32_t add_variable(Variable variable);
   // The launch, which comes next on the tape, takes these arguments and its grid from variables.
   void add_uses(const LaunchRecord& launch, const std::string& name, std::span<const ParameterUse> uses);
+  std::string free_prefix(const std::string& name) const;
+  void embed_record(const CapturedStream& state, const DefinitionImpl& child, const TapeEntry& from,
+                    std::uint32_t block_base, std::uint32_t node_base, std::uint32_t operation_base);
   // `reads`: values that the node takes from the block itself.
   void append_locked(StreamImpl& stream, const std::byte* record, std::uint32_t bytes, const std::string& name,
                      std::span<const ParameterUse> uses, std::span<const std::uint32_t> reads);

@@ -13,6 +13,7 @@ struct OperationCall::Impl {
   const internal::DefinitionImpl& definition;
   const internal::OperationDefinition& operation;
   std::byte* block;
+  std::span<const std::uint64_t> scratch;
 };
 
 struct ExternalCall::Impl {
@@ -47,7 +48,7 @@ std::byte* OperationCall::output_bytes(std::size_t index, ArgKind kind, std::siz
   const auto& outputs = impl_.operation.outputs;
   if (index < outputs.size()) {
     const internal::Variable& v = impl_.definition.variables[outputs[index]];
-    if (!v.is_grid && v.kind == kind && v.size == size) return impl_.block + v.offset;
+    if (!v.is_grid && v.scratch_bytes == 0 && v.kind == kind && v.size == size) return impl_.block + v.offset;
   }
   throw_bad_access(impl_.operation.name, "output", index, outputs.size(), kind);
 }
@@ -60,6 +61,21 @@ void OperationCall::set_grid(std::size_t index, const Extent& grid) {
   internal::CheckedShape shape;
   internal::check_grid(impl_.definition.device->info(), impl_.operation.name, grid, shape);
   std::memcpy(impl_.block + impl_.definition.variables[outputs[index]].offset, &shape.extent.grid, sizeof(Dim3));
+}
+
+void OperationCall::set_scratch(std::size_t index, std::uint64_t bytes) {
+  const auto& outputs = impl_.operation.outputs;
+  if (index >= outputs.size() || impl_.definition.variables[outputs[index]].scratch_bytes == 0) {
+    throw_bad_access(impl_.operation.name, "scratch output", index, outputs.size(), ArgKind::kTensor);
+  }
+  const internal::Variable& v = impl_.definition.variables[outputs[index]];
+  if (bytes > v.scratch_bytes) {
+    throw Error(ErrorCode::kOutOfRange, "operation '" + impl_.operation.name + "' needs " + std::to_string(bytes) +
+                                            " bytes of scratch and has declared at most " +
+                                            std::to_string(v.scratch_bytes) + "; declare more, or use smaller values");
+  }
+  const std::uint64_t address = bytes == 0 || impl_.scratch.empty() ? 0 : impl_.scratch[outputs[index]];
+  std::memcpy(impl_.block + v.offset, &address, sizeof address);
 }
 
 void* ExternalCall::native_stream() const noexcept { return impl_.native_stream; }
@@ -102,18 +118,22 @@ bool equal_inputs(const DefinitionImpl& d, const OperationDefinition& a, const O
 
 }  // namespace
 
-bool evaluate(const DefinitionImpl& definition, std::size_t index, std::byte* block) {
+bool evaluate(const DefinitionImpl& definition, std::size_t index, std::byte* block,
+              std::span<const std::uint64_t> scratch) {
   const OperationDefinition& operation = definition.operations[index];
   for (std::size_t i = operation.same_as; i < index; ++i) {
     const OperationDefinition& earlier = definition.operations[i];
     if (earlier.same_as != operation.same_as || !equal_inputs(definition, earlier, operation, block)) continue;
     for (std::size_t o = 0; o < operation.outputs.size(); ++o) {
       const Variable &from = definition.variables[earlier.outputs[o]], &to = definition.variables[operation.outputs[o]];
-      std::memcpy(block + to.offset, block + from.offset, to.size);
+      std::uint64_t address = 0;
+      if (to.scratch_bytes != 0) std::memcpy(&address, block + from.offset, sizeof address);
+      if (address != 0) std::memcpy(block + to.offset, &scratch[operation.outputs[o]], sizeof address);  // its own
+      else std::memcpy(block + to.offset, block + from.offset, to.size);
     }
     return false;
   }
-  OperationCall::Impl impl{definition, operation, block};
+  OperationCall::Impl impl{definition, operation, block, scratch};
   OperationCall call(impl);
   const CallbackScope scope;  // what it could wait for may wait for this very call
   definition.operations[operation.same_as].function(call);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct Variable {
   std::string name;
   ArgKind kind = ArgKind::kI32;
   bool is_grid = false;
+  std::uint32_t scratch_bytes = 0;  // not 0: the address of as much memory, the executable's own
   std::uint32_t size = 0;
   std::uint32_t offset = 0;  // in the block; parameters come first
   std::uint32_t gate = 0;    // 0: parameters; 1 + i: operation i
@@ -106,7 +108,8 @@ struct DefinitionImpl {
   std::vector<OperationDefinition> operations;
   std::vector<SpecialisedUse> specialised;
   std::unique_ptr<WatchedAddresses> addresses;
-  std::vector<std::shared_ptr<MemoryImpl>> memory;  // allocated while it was captured
+  std::vector<std::shared_ptr<const DefinitionImpl>> children;  // that were cloned into it
+  std::vector<std::shared_ptr<MemoryImpl>> memory;              // allocated while it was captured
   std::uint32_t block_bytes = 0;
   std::vector<std::byte> initial_block;
   std::shared_ptr<TapeResources> resources = std::make_shared<TapeResources>();
@@ -120,7 +123,9 @@ struct DefinitionImpl {
 
 // Computes the outputs of one operation in a block of values; those before it are there. Takes them over from an
 // earlier application with equal inputs, and returns false then. Throws what its function throws.
-bool evaluate(const DefinitionImpl& definition, std::size_t operation, std::byte* block);
+// `scratch` has the address for each variable; it is empty while capturing, where scratch is the null address.
+bool evaluate(const DefinitionImpl& definition, std::size_t operation, std::byte* block,
+              std::span<const std::uint64_t> scratch);
 // What a tape calls for an external operation with these inputs.
 std::function<void(void*, const std::byte*)> bind_external(std::string name, std::vector<Variable> inputs,
                                                            ExternalFunction function);

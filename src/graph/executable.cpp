@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "graph/capture_impl.h"
+
 namespace slipway::internal {
 
 ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options)
@@ -27,6 +29,12 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
     program_ = std::make_shared<ReplayProgram>(std::span(&definition_->serial, 1), std::move(layout));
   }
   open_.reserve(64);
+  for (const Variable& v : definition_->variables) {
+    scratch_.push_back(0);
+    if (v.scratch_bytes == 0) continue;
+    scratch_memory_.push_back(Device(definition_->device).allocate(v.scratch_bytes));
+    scratch_.back() = static_cast<std::uint64_t>(scratch_memory_.back().address());
+  }
 }
 
 ExecutableCore::~ExecutableCore() {
@@ -136,8 +144,15 @@ void ExecutableCore::submit_side(std::size_t index, std::uint64_t step) {
   if (side.sink().commit(sizeof record)) side.kick();
 }
 
+bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values) {
+  const auto capture = std::dynamic_pointer_cast<CaptureImpl>(stream->capture());
+  if (capture) capture->embed(*stream, definition_, values);
+  return capture != nullptr;
+}
+
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
   check_usable(*stream);
+  if (embedded(stream, definition_->initial_block)) return {};
   const std::lock_guard lock(launch_mutex_);
   const std::uint64_t step = begin(stream);
   submit(stream, step);
@@ -148,6 +163,7 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   if (!definition_->takes_values()) return launch_plain(stream);  // nothing to update
   check_usable(*stream);
   check_values(values);
+  if (embedded(stream, values)) return {};
   OpenStep own;
   if (definition_->device->environment().blocking || options_.order == Order::kUpdateFirst) {
     // A launch that blocks would wait for an update that comes after it.
@@ -335,7 +351,7 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     const OperationDefinition& operation = definition_->operations[taken.gates_open - 1];
     const std::int64_t started = logs ? now_ns() : 0;
     try {
-      if (evaluate(*definition_, taken.gates_open - 1, block)) {
+      if (evaluate(*definition_, taken.gates_open - 1, block, scratch_)) {
         counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
       }
       check_specialised(*definition_, taken.gates_open, block);
@@ -456,34 +472,6 @@ void ExecutableCore::wait(std::uint64_t step, std::int64_t deadline_ns) {
     }
   }
   program_->cancellation_of(step).throw_if_error();
-}
-
-GraphCounters ExecutableCore::counters() const {
-  GraphCounters c;
-  c.launches = counts_.launches.load(std::memory_order_relaxed);
-  c.replay_first = counts_.replay_first.load(std::memory_order_relaxed);
-  c.update_first = counts_.update_first.load(std::memory_order_relaxed);
-  c.published = counts_.published.load(std::memory_order_relaxed);
-  c.operation_calls = counts_.operation_calls.load(std::memory_order_relaxed);
-  c.cancelled = counts_.cancelled.load(std::memory_order_relaxed);
-  return c;
-}
-
-void ExecutableCore::drop() {
-  std::uint64_t first = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    changed_.notify_all();
-    for (const OpenStep& open : open_) {
-      // What the updater has or will get is still published; the rest has nobody left.
-      const bool has_values =
-          std::any_of(updates_.begin(), updates_.end(), [&](auto& u) { return u.step == open.step; });
-      if (!open.busy && !has_values && (first == 0 || open.step < first)) first = open.step;
-    }
-  }
-  if (first != 0) cancel(first, cancelled_error(first, ErrorCode::kCancelled, "its executable was dropped"));
-  definition_->device->owed().remove_all(this);
 }
 
 }  // namespace slipway::internal

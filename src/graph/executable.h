@@ -64,6 +64,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   };
 
   void check_usable(StreamImpl& stream);
+  // On a captured stream: becomes a part of that graph.
+  bool embedded(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values);
   void check_values(const std::vector<std::byte>& values) const;
   std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream);
   void remember(const std::shared_ptr<StreamImpl>& stream);
@@ -94,6 +96,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::shared_ptr<ReplayProgram> program_;
   std::vector<std::shared_ptr<DriverStream>> sides_;  // of the branches behind the first; under launch_mutex_
   Counts counts_;
+  std::vector<Memory> scratch_memory_;
+  std::vector<std::uint64_t> scratch_;  // by variable
 
   std::mutex launch_mutex_;
   std::weak_ptr<StreamImpl> last_stream_;  // under launch_mutex_: it is in streams_

@@ -1,4 +1,5 @@
-// The helper thread of an executable: publishes for those who asked for it, and watches over open steps.
+// What an executable counted, how it ends, and its helper thread, which publishes for those who asked for it and
+// watches over open steps.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -8,6 +9,36 @@
 #include "graph/executable.h"
 
 namespace slipway::internal {
+
+GraphCounters ExecutableCore::counters() const {
+  GraphCounters c;
+  c.launches = counts_.launches.load(std::memory_order_relaxed);
+  c.replay_first = counts_.replay_first.load(std::memory_order_relaxed);
+  c.update_first = counts_.update_first.load(std::memory_order_relaxed);
+  c.published = counts_.published.load(std::memory_order_relaxed);
+  c.operation_calls = counts_.operation_calls.load(std::memory_order_relaxed);
+  c.cancelled = counts_.cancelled.load(std::memory_order_relaxed);
+  return c;
+}
+
+void ExecutableCore::drop() {
+  std::uint64_t first = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    for (const OpenStep& open : open_) {
+      // What the updater has or will get is still published; the rest has nobody left.
+      const bool has_values =
+          std::any_of(updates_.begin(), updates_.end(), [&](auto& u) { return u.step == open.step; });
+      if (!open.busy && !has_values && (first == 0 || open.step < first)) first = open.step;
+    }
+  }
+  if (first != 0) cancel(first, cancelled_error(first, ErrorCode::kCancelled, "its executable was dropped"));
+  definition_->device->owed().remove_all(this);
+}
+
+// --- The helper thread ---
 
 void ExecutableCore::start_helper() {
   if (helper_started_) return;

@@ -45,6 +45,21 @@ std::byte* StepValues::place(const ParameterRef& parameter, std::size_t size) {
   return bytes_.data() + v.offset;
 }
 
+ParameterRef GraphDefinition::find_parameter(const std::string& name, ArgKind kind, std::size_t size) const {
+  const internal::DefinitionImpl& definition = deref(*this, "the graph definition");
+  std::string names;
+  for (std::size_t i = 0; i < definition.variables.size(); ++i) {
+    const internal::Variable& v = definition.variables[i];
+    if (v.gate != 0) continue;
+    if (v.name == name && v.kind == kind && v.size == size) {
+      return {static_cast<std::uint32_t>(i), definition.capture_id, kind};
+    }
+    names += (names.empty() ? "" : ", ") + v.name + ": " + name_of(v.kind);
+  }
+  throw Error(ErrorCode::kInvalidArgument, "graph '" + definition.name + "' has no parameter '" + name + "' of type " +
+                                               name_of(kind) + "; it has: " + (names.empty() ? "none" : names));
+}
+
 ExecutableGraph GraphDefinition::instantiate(const InstantiateOptions& options) const {
   const internal::DefinitionImpl& definition = deref(*this, "the graph definition");
   definition.device->check_usable("instantiating a graph", definition.generation);

@@ -188,6 +188,46 @@ void waiting_for_ones_own_values_is_refused(Context& c) {
   check_equal(l.logged(), Ids{1}, "ids");
 }
 
+void a_ring_that_is_full_behind_a_gate(Context& c) {
+  const Device& device = c.device();
+  const Stream stream = device.create_stream({.ring_bytes = 16 << 10});
+  const Kernel log = c.kernel("log_id");
+  const Memory buffer = make_log(device, stream, 6000);
+  const Tensor<std::uint32_t> to = buffer.tensor<std::uint32_t>();
+  stream.synchronize(kLimit);
+  Capture capture(stream, "gated");
+  const auto id = capture.parameter<std::uint32_t>("id");
+  stream.launch(log, {}, to, id);
+  const ExecutableGraph graph = capture.end().instantiate();
+  StepValues values = graph.values();
+  Ids wanted{1};
+  values.set(id, 1U);
+  const Step own = graph.launch_open(stream);
+  // Only this thread could open the gate, and it would wait for room.
+  check_throws(ErrorCode::kWouldDeadlock, {"full ring", "step 1"}, [&] {
+    for (std::uint32_t i = 10; i < 4000; ++i) {
+      stream.launch(log, {}, to, i);
+      wanted.push_back(i);
+    }
+  });
+  graph.publish(own, values);
+  check_equal(read_log(stream, buffer), wanted, "what was submitted before the refusal, and nothing else");
+  // Another thread opens it: the submission waits for room, and goes on.
+  values.set(id, 2U);
+  wanted.push_back(2);
+  const Step other = graph.launch_open(stream, Publisher::kOtherThread);
+  std::thread publisher([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    graph.publish(other, values);
+  });
+  for (std::uint32_t i = 4000; i < 5000; ++i) {
+    stream.launch(log, {}, to, i);
+    wanted.push_back(i);
+  }
+  publisher.join();
+  check_equal(read_log(stream, buffer), wanted, "all that was submitted");
+}
+
 void a_host_function_that_fails_ends_its_step(Context& c) {
   const Device& device = c.device();
   const Stream stream = device.create_stream();
@@ -269,6 +309,7 @@ constexpr Test kTests[] = {
     {"a_cancelled_step_is_skipped_and_recover_goes_on", a_cancelled_step_is_skipped_and_recover_goes_on, kRuns},
     {"the_watchdog_ends_a_step_that_nobody_publishes", the_watchdog_ends_a_step_that_nobody_publishes, kRuns},
     {"waiting_for_ones_own_values_is_refused", waiting_for_ones_own_values_is_refused, kRuns},
+    {"a_ring_that_is_full_behind_a_gate", a_ring_that_is_full_behind_a_gate, kRuns},
     {"a_host_function_that_fails_ends_its_step", a_host_function_that_fails_ends_its_step, kRuns},
     {"a_stream_that_failed_cancels_its_replays", a_stream_that_failed_cancels_its_replays, kRuns},
     {"a_graph_that_is_dropped_hangs_nobody", a_graph_that_is_dropped_hangs_nobody, kRuns},

@@ -19,6 +19,7 @@ inline void put(std::int32_t* out, std::int32_t value) { out[0] = value; }
 // Appends to a list whose first element is its length.
 inline void append(std::int32_t* list, std::int32_t value) { list[++list[0]] = value; }
 inline void count(const Block&, std::int32_t* counter) { ++counter[0]; }
+inline void sum(std::int32_t* out, const std::int32_t* a, const std::int32_t* b) { out[0] = a[0] + b[0]; }
 inline void throws(std::int32_t*) { throw std::runtime_error("boom"); }
 struct Flag {
   std::atomic<int>* value;
@@ -27,7 +28,8 @@ inline void raise_flag(Flag flag) { flag.value->store(1); }
 
 inline Module load(const Device& device) {
   return device.load_table({kernel<&add>("add"), kernel<&put>("put"), kernel<&append>("append"),
-                            kernel<&count>("count"), kernel<&throws>("throws"), kernel<&raise_flag>("raise_flag")});
+                            kernel<&count>("count"), kernel<&throws>("throws"), kernel<&raise_flag>("raise_flag"),
+                            kernel<&sum>("sum")});
 }
 
 class GraphOn : public ::testing::TestWithParam<std::string> {

@@ -99,6 +99,55 @@ TEST_P(Operations, ValuesThatKernelsWereNotSpecialisedForAreRefused) {
   EXPECT_EQ(computed, 4);
 }
 
+TEST_P(Operations, ScratchIsTheExecutablesOwnAndBounded) {
+  std::int32_t seen[2]{};
+  Capture capture(stream, "scratchy");
+  const auto n = capture.parameter<std::int32_t>("n", 1);
+  const Operation plan = capture.operation("plan", {n}, {OutputSpec::scratch(64), OutputSpec::argument(ArgKind::kI32)},
+                                           [](OperationCall& call) {
+                                             const auto value = call.input<std::int32_t>(0);
+                                             call.set_scratch(0, static_cast<std::uint64_t>(value) * 4);
+                                             call.set(1, value);
+                                           });
+  const Operation again = capture.apply(plan, {n});
+  stream.launch(module.kernel("put"), {}, plan.output_ref(0), plan.output<std::int32_t>(1));
+  stream.launch(module.kernel("put"), {}, again.output_ref(0), 100);
+  stream.launch(module.kernel("sum"), {}, &seen[0], plan.output_ref(0), again.output_ref(0));
+  const GraphDefinition definition = capture.end();
+  const std::uint64_t before = device.counters().live_memory_bytes;
+  {
+    const ExecutableGraph a = definition.instantiate(), b = definition.instantiate();
+    EXPECT_EQ(device.counters().live_memory_bytes, before + 4 * 64);
+    StepValues values = a.values();
+    for (const std::int32_t value : {3, 16}) {
+      values.set(n, value);
+      a.launch(stream, values);
+      stream.synchronize();
+      EXPECT_EQ(seen[0], value + 100);  // two scratches, although the second evaluation was taken over
+    }
+    values.set(n, 17);
+    std::uint64_t step = 0;
+    try {
+      a.launch(stream, values);
+      ADD_FAILURE() << "68 bytes were given";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
+      EXPECT_NE(std::string(error.what()).find("68 bytes of scratch and has declared at most 64"), std::string::npos)
+          << error.what();
+      step = a.counters().launches;
+    }
+    a.cancel({step}, "too much");
+    expect_error(ErrorCode::kCancelled, "too much", [&] { stream.synchronize(); });
+    a.recover();
+  }
+  // The watchdog's thread may hold it for a moment.
+  for (int i = 0; i < 5000 && device.counters().live_memory_bytes != before; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    device.synchronize();
+  }
+  EXPECT_EQ(device.counters().live_memory_bytes, before);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Operations, ::testing::Values("cpu:inline", "cpu:workers=2"),
                          [](const auto& param) { return std::to_string(param.index); });
 
