@@ -295,6 +295,8 @@ ClMarkState ClProgress::look_at(std::uint64_t mark, const std::weak_ptr<OpenClSt
     state.event = command.event.share();
     return state;
   }
+  // Its command has ended, and only a program has yet to be told of a step before it: nobody would free a waiter.
+  if (handed_over_.load(std::memory_order_relaxed) >= mark) return state;
   state.kind = ClMarkState::kPending;
   if (waiter) {
     const bool known = std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
