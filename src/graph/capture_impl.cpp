@@ -418,6 +418,7 @@ void CaptureImpl::add_external(StreamImpl& stream, const std::string& name, std:
   }
   const std::vector<std::uint32_t> reads = inputs_of(name, inputs);
   std::vector<Variable> places;
+  places.reserve(reads.size());
   for (const std::uint32_t read : reads) places.push_back(definition_->variables[read]);
   auto payload = std::make_unique<HostFunction>();
   payload->name = name;
