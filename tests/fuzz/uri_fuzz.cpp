@@ -10,7 +10,7 @@
 using namespace slipway::internal;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto parsed = Uri::parse({reinterpret_cast<const char*>(data), size});
+  auto parsed = Uri::parse({reinterpret_cast<const char*>(data), size});
   if (!parsed.ok()) {
     if (parsed.status().details().sentence.empty()) std::abort();
     return 0;
