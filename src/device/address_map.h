@@ -32,7 +32,8 @@ class AddressMap {
   std::optional<Block> watch(std::uint64_t address);
   void unwatch(const Block& block);
   bool lives(const Block& block) const;
-  // Grows before free() of the memory's owner returns. What else the owner's thread did is not ordered by it.
+  // Raised (release) by remove() before the free returns; read here (acquire) by launches of graphs, which then look
+  // under the mutex.
   std::uint64_t freed_watched() const noexcept { return freed_watched_.load(std::memory_order_acquire); }
 
  private:
