@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/fence.h"
 
 namespace slipway::internal {
 
 void Progress::announce(std::uint64_t sequence, Freed& freed) {
-  completed_.store(sequence, std::memory_order_seq_cst);
-  if (waiting_.load(std::memory_order_seq_cst) == 0) return;
+  if (store_then_load(completed_, sequence, waiting_, false) == 0) return;
   const std::lock_guard lock(mutex_);
   std::erase_if(waiters_, [&](const Waiter& w) {
     if (w.sequence > sequence) return false;
