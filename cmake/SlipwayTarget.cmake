@@ -9,8 +9,6 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
-set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")
 
 find_program(SLIPWAY_CCACHE ccache)
 if(SLIPWAY_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -30,6 +28,26 @@ target_compile_options(slipway_options INTERFACE
   $<$<BOOL:${SLIPWAY_WERROR}>:-Werror>)
 target_link_libraries(slipway_options INTERFACE Threads::Threads)
 
+# Builds that are made from nothing often (sanitizers, other processors) compile the standard library's headers once.
+# The release build does not: there every file shows that it includes what it needs.
+if(SLIPWAY_PRECOMPILE)
+  file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
+  add_library(slipway_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(slipway_precompiled PRIVATE slipway_options)
+  target_precompile_headers(slipway_precompiled PRIVATE
+    <algorithm> <atomic> <chrono> <cstdint> <functional> <map> <memory> <mutex> <optional> <span> <string> <thread> <vector>)
+endif()
+function(slipway_precompile target)  # for libraries; programs differ in position independence
+  if(SLIPWAY_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM slipway_precompiled)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # ccache sees through -fpch-preprocess. The warnings are GCC bug 105651 (above) in other guises.
+      target_compile_options(${target} PRIVATE -fpch-preprocess
+        "$<$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>:-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>")
+    endif()
+  endif()
+endfunction()
+
 # slipway_layer(NAME sources...): one folder of src/ is one target, and sees only its own tree and include/.
 function(slipway_layer name)
   add_library(slipway_${name} OBJECT ${ARGN})
@@ -37,5 +55,6 @@ function(slipway_layer name)
   target_compile_definitions(slipway_${name} PRIVATE SLIPWAY_BUILDING
     $<$<BOOL:${SLIPWAY_NO_MEMBARRIER}>:SLIPWAY_NO_MEMBARRIER>)
   target_include_directories(slipway_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  slipway_precompile(slipway_${name})
   set_property(GLOBAL APPEND PROPERTY SLIPWAY_LAYERS slipway_${name})
 endfunction()
