@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "slipway/export.h"
+#include "slipway/hooks.h"
 #include "slipway/memory.h"
 #include "slipway/module.h"
 #include "slipway/stream.h"
@@ -80,6 +81,9 @@ class SLIPWAY_API Device {
   // Brackets every entry that can block: `leave` is called before the wait, `enter` after it. For callers
   // that hold a lock (an interpreter's, say) which work in flight may need. Both or neither.
   void set_blocking_hooks(std::function<void()> leave, std::function<void()> enter) const;
+
+  // Has them called around each launch from now on, until the handle is destroyed; see hooks.h.
+  [[nodiscard]] LaunchHookHandle add_launch_hooks(LaunchHooks hooks) const;
 
   // What happened so far; see trace.h.
   Counters counters() const;

@@ -2,13 +2,16 @@
 #pragma once
 
 #include "slipway/argument.h"
+#include "slipway/call_site.h"
 #include "slipway/device.h"
 #include "slipway/error.h"
 #include "slipway/export.h"
 #include "slipway/graph.h"
+#include "slipway/hooks.h"
 #include "slipway/memory.h"
 #include "slipway/module.h"
 #include "slipway/plan.h"
+#include "slipway/selector.h"
 #include "slipway/signature.h"
 #include "slipway/stream.h"
 #include "slipway/trace.h"

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "slipway/call_site.h"
 #include "slipway/device.h"
+#include "slipway/error.h"
 #include "slipway/export.h"
 
 namespace slipway::testing {
@@ -45,5 +47,9 @@ struct StoredWork {
   std::vector<std::byte> arguments{};  // packed, as the device would read them
 };
 SLIPWAY_API std::vector<StoredWork> take_stored(const Device& device);
+
+// The next launch of the site through its plan, or else the next plan that it makes, fails with this instead, before
+// anything is submitted unless `submitted` says that the device may have it.
+SLIPWAY_API void fail_next_planned_launch(const CallSite& site, ErrorCode code, bool submitted, bool stable);
 
 }  // namespace slipway::testing

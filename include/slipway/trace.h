@@ -13,13 +13,14 @@ namespace slipway {
 
 // Why a planned launch went through the general path, or a call took a slower turn.
 enum class Reason : std::uint8_t {
-  kGuardAlignment,  // a tensor's address is not aligned as the kernel was specialised for
-  kGuardRange,      // an integer lies outside the range the kernel was specialised for
-  kGuardDtype,      // a tensor's element type is not the one the kernel was specialised for
-  kBlockingMode,    // each submission waits (SLIPWAY_LAUNCH_BLOCKING or the option `blocking`)
-  kTimeline,        // the timeline is on
-  kStreamShared,    // a second thread submitted: the stream takes its lock from now on
-  kRingFull,        // the caller waited for room
+  kGuardAlignment,    // a tensor's address is not aligned as the kernel was specialised for
+  kGuardRange,        // an integer lies outside the range the kernel was specialised for
+  kGuardDtype,        // a tensor's element type is not the one the kernel was specialised for
+  kHookNeedsGeneral,  // a launch hook asks for the general path
+  kBlockingMode,      // each submission waits (SLIPWAY_LAUNCH_BLOCKING or the option `blocking`)
+  kTimeline,          // the timeline is on
+  kStreamShared,      // a second thread submitted: the stream takes its lock from now on
+  kRingFull,          // the caller waited for room
   kCount,
 };
 constexpr std::size_t kReasonCount = static_cast<std::size_t>(Reason::kCount);

@@ -230,6 +230,16 @@ void Device::set_blocking_hooks(std::function<void()> leave, std::function<void(
       std::make_shared<internal::BlockingHooks>(internal::BlockingHooks{std::move(leave), std::move(enter)}));
 }
 
+LaunchHookHandle Device::add_launch_hooks(LaunchHooks hooks) const {
+  DeviceImpl& device = deref(*this, "the device");
+  device.check_usable("adding launch hooks");
+  if (!hooks.enter && !hooks.exit) {
+    throw Error(ErrorCode::kInvalidArgument, "launch hooks with neither enter nor exit were given; give one of them");
+  }
+  const std::uint64_t id = device.hooks().add(std::move(hooks));
+  return {device.shared_hooks(), id};
+}
+
 Counters Device::counters() const { return deref(*this, "the device").count(); }
 void Device::start_timeline(std::size_t capacity) const { deref(*this, "the device").start_timeline(capacity); }
 std::vector<TimelineEntry> Device::stop_timeline(std::uint64_t* dropped) const {

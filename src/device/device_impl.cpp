@@ -21,9 +21,14 @@ std::uint32_t next_device_id() noexcept {
 }  // namespace
 
 DeviceImpl::DeviceImpl(std::unique_ptr<DriverEnvironment> environment, std::unique_ptr<Driver> driver)
-    : environment_(std::move(environment)), driver_(std::move(driver)), info_(driver_->info()), id_(next_device_id()) {}
+    : environment_(std::move(environment)),
+      driver_(std::move(driver)),
+      info_(driver_->info()),
+      id_(next_device_id()),
+      hooks_(std::make_shared<HookChain>([this](bool any) { set_slow_flags(kSlowHooks, any); })) {}
 
 DeviceImpl::~DeviceImpl() {
+  hooks_->close();  // handles may outlive the device
   try {
     close(deadline(-1));
   } catch (const Error&) {
@@ -89,6 +94,15 @@ void DeviceImpl::add_stream(const std::shared_ptr<StreamImpl>& stream) {
   }
   if (environment_->timeline.load(std::memory_order_acquire)) {
     stream->driver_stream().sink().set_slow_flags(kSlowTimeline);
+  }
+  if (hooks_->entries()) stream->driver_stream().sink().set_slow_flags(kSlowHooks);
+}
+
+void DeviceImpl::set_slow_flags(std::uint32_t bits, bool on) {
+  for (const auto& stream : streams()) {
+    Sink& sink = stream->driver_stream().sink();
+    if (on) sink.set_slow_flags(bits);
+    else sink.clear_slow_flags(bits);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "device/address_map.h"
 #include "device/driver.h"
+#include "device/hooks.h"
 #include "device/owed.h"
 #include "device/retire.h"
 
@@ -36,6 +37,8 @@ class DeviceImpl {
   AddressMap& addresses() noexcept { return addresses_; }
   RetireList& retired() noexcept { return retired_; }
   OwedUpdates& owed() noexcept { return owed_; }
+  HookChain& hooks() noexcept { return *hooks_; }
+  const std::shared_ptr<HookChain>& shared_hooks() const noexcept { return hooks_; }
 
   std::int64_t deadline(std::int64_t limit_ms) const noexcept;
 
@@ -59,6 +62,7 @@ class DeviceImpl {
 
  private:
   bool drain(std::int64_t deadline_ns);
+  void set_slow_flags(std::uint32_t bits, bool on);  // of all streams
 
   std::unique_ptr<DriverEnvironment> environment_;
   std::unique_ptr<Driver> driver_;
@@ -71,6 +75,7 @@ class DeviceImpl {
   AddressMap addresses_;
   OwedUpdates owed_;
   RetireList retired_;
+  std::shared_ptr<HookChain> hooks_;
   std::mutex streams_mutex_;
   struct Entry {
     StreamImpl* stream;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "device/handles.h"
+#include "device/hooks.h"
 #include "record/layout.h"
 
 namespace slipway::internal {
@@ -119,8 +120,9 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   launch->header = {bytes, RecordKind::kLaunch, shape.flags, static_cast<std::uint16_t>(offset)};
   launch->code = &code;
   if (has_extent) std::memcpy(record + sizeof(LaunchRecord), &shape.extent, sizeof(LaunchExtent));
-  stream.submit(
-      record, bytes, code.name, [](StreamCounters& counters) { counters.general_launches.add(); }, uses);
+  HookedLaunch hooked(stream, code.name, shape.extent, false);
+  hooked.finish(stream.submit(
+      record, bytes, code.name, [](StreamCounters& counters) { counters.general_launches.add(); }, uses));
 }
 
 }  // namespace slipway::internal

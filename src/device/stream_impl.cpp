@@ -32,7 +32,7 @@ StreamImpl::Submission::Submission(StreamImpl& stream) : stream_(stream) {
   std::uint64_t owner = stream.owner_.load(std::memory_order_relaxed);
   if (owner == kNobody && stream.owner_.compare_exchange_strong(owner, me, std::memory_order_acq_rel)) owner = me;
   if (owner == me) {
-    if (store_then_load(stream.entered_, true, stream.owner_, stream.asymmetric_) == me) {
+    if (store_then_load(stream.entered_, Entered::kSlow, stream.owner_, stream.asymmetric_) == me) {
       biased_ = true;
       return;
     }
@@ -45,11 +45,10 @@ StreamImpl::Submission::Submission(StreamImpl& stream) : stream_(stream) {
   }
   if (stream.owner_.load(std::memory_order_relaxed) == kShared) return;
   stream.note(Reason::kStreamShared, {});
-  bool entered = store_then_load_rare(stream.owner_, kShared, stream.entered_, stream.asymmetric_);
-  if (!entered) return;
+  if (store_then_load_rare(stream.owner_, kShared, stream.entered_, stream.asymmetric_) == Entered::kNo) return;
   const BlockingScope scope(stream.device_->rules());
   // The owner is inside one submission: it leaves at the latest when its wait for room runs out.
-  while (stream.entered_.load(std::memory_order_acquire)) std::this_thread::yield();
+  while (stream.entered_.load(std::memory_order_acquire) != Entered::kNo) std::this_thread::yield();
 }
 
 void StreamImpl::Submission::release() noexcept {

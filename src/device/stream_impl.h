@@ -16,6 +16,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "base/fence.h"
 #include "base/thread_id.h"
@@ -45,13 +46,19 @@ class StreamImpl {
     const std::uint64_t me = t_fast_thread_id;  // 0 inside callbacks, and owner_ is never 0
     if (owner_.load(std::memory_order_relaxed) != me) return false;
     // Asymmetric fences make this a plain store, a compiler barrier and a load.
-    if (store_then_load(entered_, true, owner_, asymmetric_) == me && sink_->slow_flags() == 0) [[likely]]
+    if (store_then_load(entered_, Entered::kFast, owner_, asymmetric_) == me && sink_->slow_flags() == 0) [[likely]]
       return true;
     leave();
     return false;
   }
   Sink& sink() noexcept { return *sink_; }  // once entered
-  void leave() noexcept { entered_.store(false, std::memory_order_release); }
+  void leave() noexcept { entered_.store(Entered::kNo, std::memory_order_release); }
+  // For whoever took something away that fast paths read between try_enter() and leave(): stored it seq_cst, and then
+  // called process_wide_barrier() where asymmetric_fences(). On return nobody uses what was there. Short: a fast path
+  // waits for nothing.
+  void await_fast_paths() const noexcept {
+    while (entered_.load(std::memory_order_seq_cst) == Entered::kFast) std::this_thread::yield();
+  }
   void kick() { driver_->kick(); }
 
   // --- The general way ---
@@ -107,6 +114,8 @@ class StreamImpl {
   std::uint64_t completed() { return driver_->completed() - base_; }
 
  private:
+  // Is the owner inside a submission, and may it be waiting there?
+  enum class Entered : std::uint8_t { kNo, kFast, kSlow };
   static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
   static constexpr std::uint64_t kShared = ~std::uint64_t{0} - 1;
 
@@ -132,7 +141,7 @@ class StreamImpl {
 
   // What the fast path reads, together.
   std::atomic<std::uint64_t> owner_{kNobody};
-  std::atomic<bool> entered_{false};
+  std::atomic<Entered> entered_{Entered::kNo};
   bool asymmetric_;
   Sink* sink_;
   StreamCounters counters_;

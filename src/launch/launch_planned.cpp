@@ -2,7 +2,9 @@
 #include <cstring>
 #include <string>
 
+#include "device/hooks.h"
 #include "launch/plan_impl.h"
+#include "launch/site_impl.h"
 
 namespace slipway {
 namespace internal {
@@ -44,6 +46,8 @@ inline bool is_aligned(const PlanImpl& plan, const std::byte* packed) noexcept {
   return misaligned == 0;
 }
 
+}  // namespace
+
 GuardMiss check_guards(const PlanImpl& plan, const std::byte* packed) noexcept {
   if (!is_aligned(plan, packed)) [[unlikely]]
     return GuardMiss::kAlignment;
@@ -53,6 +57,8 @@ GuardMiss check_guards(const PlanImpl& plan, const std::byte* packed) noexcept {
   }
   return GuardMiss::kNone;
 }
+
+namespace {
 
 inline void write_record(const PlanImpl& plan, std::byte* place, const std::byte* packed) noexcept {
   std::memcpy(place, plan.record, plan.record_bytes);
@@ -83,26 +89,46 @@ inline void write_direct(const PlanImpl& plan, std::byte* place, const CheckedSh
   }
 }
 
+void launch_as_general(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape, const std::byte* packed,
+                       Reason reason) {
+  check_same_device(*plan.device, stream.device(), "the stream");
+  stream.note(reason, plan.kernel.name());
+  const bool missed =
+      reason == Reason::kGuardAlignment || reason == Reason::kGuardRange || reason == Reason::kGuardDtype;
+  KernelImpl& kernel = *(missed && plan.fallback ? *plan.fallback : plan.kernel).impl();
+  std::vector<Argument> arguments(kernel.code->signature.size(), Argument(DevicePtr{0}));
+  for (std::size_t i = 0; i < plan.runtime_index.size(); ++i) {
+    arguments[plan.runtime_index[i]] = unpack_argument(plan.runtime_signature[i], packed + plan.packed_offsets[i]);
+  }
+  for (const auto& [index, argument] : plan.fixed) arguments[index] = argument;
+  launch_general(stream, kernel, shape, arguments);
+}
+
 // Everything but the common case: waits, refusals, blocking mode, the timeline, shared streams.
 [[gnu::noinline]] void launch_slow(const PlanImpl& plan, StreamImpl& stream, const CheckedShape* shape,
                                    const std::byte* packed) {
   check_same_device(*plan.device, stream.device(), "the stream");
   stream.device().check_usable("a launch", plan.kernel.impl()->generation);
+  const CheckedShape& launched = shape ? *shape : plan.shape;
+  if (stream.device().hooks().needs_general()) {
+    return launch_as_general(plan, stream, launched, packed, Reason::kHookNeedsGeneral);
+  }
   alignas(kRecordAlignment) std::byte record[sizeof(LaunchRecord) + sizeof(LaunchExtent) + kMaxArgumentBytes + 64];
   write_record(plan, record, packed);
   if (shape) std::memcpy(record + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
-  stream.submit(record, plan.record_bytes, plan.kernel.name(),
-                [](StreamCounters& counters) { counters.planned_launches.add(); });
+  HookedLaunch hooked(stream, plan.kernel.name(), launched.extent, true);
+  hooked.finish(stream.submit(record, plan.record_bytes, plan.kernel.name(),
+                              [](StreamCounters& counters) { counters.planned_launches.add(); }));
 }
 
 [[gnu::noinline]] void kick(StreamImpl& stream) { stream.kick(); }
 
 // The fast path, for plans and calls that need nothing special; it calls nothing, so that it keeps its values in
-// registers that need no saving. False: nothing was submitted, and launch_checked() is to find out why.
+// registers that need no saving. The stream is entered, and left here. False: nothing was submitted, and the slow
+// path is to find out why.
 template <bool kDirect>
-inline bool try_launch(const PlanImpl& plan, StreamImpl& stream, const CheckedShape* shape, const std::byte* packed) {
-  if (!stream.try_enter()) [[unlikely]]
-    return false;
+inline bool launch_entered(const PlanImpl& plan, StreamImpl& stream, const CheckedShape* shape,
+                           const std::byte* packed) {
   Sink& sink = stream.sink();
   if (!sink.has_room(plan.record_bytes)) [[unlikely]] {
     stream.leave();
@@ -122,6 +148,13 @@ inline bool try_launch(const PlanImpl& plan, StreamImpl& stream, const CheckedSh
   return true;
 }
 
+template <bool kDirect>
+inline bool try_launch(const PlanImpl& plan, StreamImpl& stream, const CheckedShape* shape, const std::byte* packed) {
+  if (!stream.try_enter()) [[unlikely]]
+    return false;
+  return launch_entered<kDirect>(plan, stream, shape, packed);
+}
+
 [[gnu::noinline]] void launch_empty(const PlanImpl& plan, StreamImpl& stream) {
   check_same_device(*plan.device, stream.device(), "the stream");
   stream.check_open();
@@ -138,15 +171,17 @@ Reason reason_of(GuardMiss miss) noexcept {
 
 [[gnu::noinline]] void launch_missed(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape,
                                      const std::byte* packed, GuardMiss miss) {
-  check_same_device(*plan.device, stream.device(), "the stream");
-  stream.note(reason_of(miss), plan.kernel.name());
-  KernelImpl& kernel = *(plan.fallback ? *plan.fallback : plan.kernel).impl();
-  std::vector<Argument> arguments(kernel.code->signature.size(), Argument(DevicePtr{0}));
-  for (std::size_t i = 0; i < plan.runtime_index.size(); ++i) {
-    arguments[plan.runtime_index[i]] = unpack_argument(plan.runtime_signature[i], packed + plan.packed_offsets[i]);
-  }
-  for (const auto& [index, argument] : plan.fixed) arguments[index] = argument;
-  launch_general(stream, kernel, shape, arguments);
+  launch_as_general(plan, stream, shape, packed, reason_of(miss));
+}
+
+// Of a good grid, the shape; false for an empty grid or one that check_grid() refuses.
+inline bool take_grid(const PlanImpl& plan, const Extent& grid, CheckedShape& shape) noexcept {
+  const Dim3& most = plan.device->info().max_grid;
+  if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > most.x || grid.y > most.y || grid.z > most.z) return false;
+  shape = plan.shape;
+  shape.extent.grid = {static_cast<std::uint32_t>(grid.x), static_cast<std::uint32_t>(grid.y),
+                       static_cast<std::uint32_t>(grid.z)};
+  return true;
 }
 
 // A call that was not submitted at once: it misses a guard or looks as if it did, is empty, has to wait, or its plan
@@ -172,6 +207,7 @@ namespace detail {
 
 using internal::CheckedShape;
 using internal::PlanImpl;
+using internal::SiteImpl;
 using internal::StreamImpl;
 
 void launch_static(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed, std::uint64_t addresses) {
@@ -189,6 +225,48 @@ void launch_grid(const PlanImpl& plan, StreamImpl& stream, const Extent& grid, c
   if (plain && internal::try_launch<true>(plan, stream, &shape, packed)) [[likely]]
     return;
   internal::launch_checked(plan, stream, shape, &shape, packed);
+}
+
+// A finalized site's plan is read while the stream is entered: whoever takes it away waits for those who are inside.
+void launch_site(SiteImpl& site, const Stream& to, const std::byte* packed, std::uint64_t addresses) {
+  StreamImpl& stream = *to.impl();
+  if (stream.try_enter()) [[likely]] {
+    const PlanImpl* plan = site.finalized.load(std::memory_order_seq_cst);
+    if (plan && &stream.device() == plan->direct_for && (addresses & plan->guard_bits) == 0) [[likely]] {
+      if (internal::launch_entered<true>(*plan, stream, nullptr, packed)) [[likely]] {
+        site.hits.add();
+        return;
+      }
+    } else if (plan && &stream.device() == plan->device && !plan->shape.empty &&
+               internal::check_guards(*plan, packed) == internal::GuardMiss::kNone) {
+      if (internal::launch_entered<false>(*plan, stream, nullptr, packed)) {
+        site.hits.add();
+        return;
+      }
+    } else {
+      stream.leave();
+    }
+  }
+  site.launch({to, std::nullopt, {}, packed, addresses});
+}
+
+void launch_site_grid(SiteImpl& site, const Stream& to, const Extent& grid, const std::byte* packed,
+                      std::uint64_t addresses) {
+  StreamImpl& stream = *to.impl();
+  if (stream.try_enter()) [[likely]] {
+    const PlanImpl* plan = site.finalized.load(std::memory_order_seq_cst);
+    CheckedShape shape;
+    if (plan && &stream.device() == plan->direct_for && (addresses & plan->guard_bits) == 0 &&
+        internal::take_grid(*plan, grid, shape)) [[likely]] {
+      if (internal::launch_entered<true>(*plan, stream, &shape, packed)) [[likely]] {
+        site.hits.add();
+        return;
+      }
+    } else {
+      stream.leave();
+    }
+  }
+  site.launch({to, grid, {}, packed, addresses});
 }
 
 }  // namespace detail

@@ -83,7 +83,9 @@ void find_direct(PlanImpl& plan, std::uint32_t arguments_offset) {
   plan.direct_for = plan.device;
 }
 
-std::shared_ptr<PlanImpl> build(const Kernel& kernel, const PlanOptions& options) {
+}  // namespace
+
+std::shared_ptr<PlanImpl> build_plan(const Kernel& kernel, const PlanOptions& options) {
   KernelImpl& k = deref(kernel, "the kernel of a plan");
   const KernelCode& code = *k.code;
   k.device->check_usable("creating a launch plan", k.generation);
@@ -141,11 +143,10 @@ std::shared_ptr<PlanImpl> build(const Kernel& kernel, const PlanOptions& options
   return plan;
 }
 
-}  // namespace
 }  // namespace internal
 
 LaunchPlan LaunchPlan::create(const Kernel& kernel, const PlanOptions& options) {
-  return LaunchPlan(internal::build(kernel, options));
+  return LaunchPlan(internal::build_plan(kernel, options));
 }
 
 const Kernel& LaunchPlan::kernel() const { return internal::deref(*this, "the launch plan").kernel; }
@@ -205,6 +206,29 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
 
 namespace detail {
 
+// Types of a typed handle against the run-time parameters. `index`: where those are in the signature, if not in order.
+void check_types(const std::string& where, std::span<const Parameter> parameters, std::span<const Parameter> signature,
+                 std::span<const std::uint32_t> index) {
+  if (parameters.size() != signature.size()) {
+    throw Error(ErrorCode::kInvalidArgument, where + "has " + std::to_string(parameters.size()) + " types, but " +
+                                                 std::to_string(signature.size()) +
+                                                 " arguments are given at run time; leave out the fixed ones");
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& given = parameters[i];
+    const Parameter& wanted = signature[i];
+    const bool both_known = given.dtype != DType::kUnknown && wanted.dtype != DType::kUnknown;
+    const bool written = given.kind == ArgKind::kTensor && given.access == Access::kIn && wanted.access != Access::kIn;
+    const bool same = given.kind == wanted.kind && (!both_known || given.dtype == wanted.dtype) && !written &&
+                      (given.kind != ArgKind::kBytes ||
+                       (given.size_bytes == wanted.size_bytes && given.align_bytes == wanted.align_bytes));
+    if (same) continue;
+    throw Error(ErrorCode::kInvalidArgument, where + "has the type " + to_string({given}) + " for argument " +
+                                                 std::to_string(index.empty() ? i : index[i]) + ", which is " +
+                                                 to_string({wanted}) + "; use the matching C++ type");
+  }
+}
+
 void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> parameters, bool wants_static) {
   if (!plan) {
     throw Error(ErrorCode::kInvalidArgument, "a typed handle of an empty plan was asked for; create the plan first");
@@ -218,24 +242,7 @@ void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> para
                                       : "with a static shape was asked for with "
                                         "typed_grid(); use typed()"));
   }
-  if (parameters.size() != plan->runtime_signature.size()) {
-    throw Error(ErrorCode::kInvalidArgument, where + "has " + std::to_string(parameters.size()) + " types, but " +
-                                                 std::to_string(plan->runtime_signature.size()) +
-                                                 " arguments are given at run time; leave out the fixed ones");
-  }
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const Parameter& given = parameters[i];
-    const Parameter& wanted = plan->runtime_signature[i];
-    const bool both_known = given.dtype != DType::kUnknown && wanted.dtype != DType::kUnknown;
-    const bool written = given.kind == ArgKind::kTensor && given.access == Access::kIn && wanted.access != Access::kIn;
-    const bool same = given.kind == wanted.kind && (!both_known || given.dtype == wanted.dtype) && !written &&
-                      (given.kind != ArgKind::kBytes ||
-                       (given.size_bytes == wanted.size_bytes && given.align_bytes == wanted.align_bytes));
-    if (same) continue;
-    throw Error(ErrorCode::kInvalidArgument, where + "has the type " + to_string({given}) + " for argument " +
-                                                 std::to_string(plan->runtime_index[i]) + ", which is " +
-                                                 to_string({wanted}) + "; use the matching C++ type");
-  }
+  check_types(where, parameters, plan->runtime_signature, plan->runtime_index);
 }
 
 void throw_empty(bool plan_is_empty) {

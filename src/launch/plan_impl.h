@@ -65,8 +65,16 @@ struct alignas(64) PlanImpl {
   std::vector<std::vector<std::byte>> fixed_bytes;  // what fixed bytes arguments point to
 };
 
+GuardMiss check_guards(const PlanImpl& plan, const std::byte* packed) noexcept;
+std::shared_ptr<PlanImpl> build_plan(const Kernel& kernel, const PlanOptions& options);
+
 // The general path for a call whose packed arguments miss a guard: through the fallback kernel, or refused.
 void launch_missed(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape, const std::byte* packed,
                    GuardMiss miss);
 
 }  // namespace slipway::internal
+
+namespace slipway::detail {
+void check_types(const std::string& where, std::span<const Parameter> parameters, std::span<const Parameter> signature,
+                 std::span<const std::uint32_t> index);
+}

@@ -32,8 +32,9 @@ enum class ConsumerState : std::uint32_t {
 constexpr std::uint32_t kSlowFailed = 1;     // set by the driver: submissions are refused
 constexpr std::uint32_t kSlowBlocking = 2;   // each submission waits
 constexpr std::uint32_t kSlowTimeline = 4;   // submissions are logged
-constexpr std::uint32_t kSlowCaptured = 16;  // submissions go to a capture's tape
 constexpr std::uint32_t kSlowClosed = 8;     // the device is closed, lost or was reset
+constexpr std::uint32_t kSlowCaptured = 16;  // submissions go to a capture's tape
+constexpr std::uint32_t kSlowHooks = 32;     // launches call hooks
 
 class Sink {
  public:

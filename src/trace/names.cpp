@@ -7,6 +7,7 @@ const char* name_of(Reason reason) noexcept {
     case Reason::kGuardAlignment: return "guard_alignment";
     case Reason::kGuardRange: return "guard_range";
     case Reason::kGuardDtype: return "guard_dtype";
+    case Reason::kHookNeedsGeneral: return "hook_needs_general";
     case Reason::kBlockingMode: return "blocking_mode";
     case Reason::kTimeline: return "timeline";
     case Reason::kStreamShared: return "stream_shared";
