@@ -333,7 +333,7 @@ TEST_P(Site, AGraphsParameterTakesTheGeneralPathOfThatCapture) {
   EXPECT_EQ(site.report()[SiteReason::kGraphParameter], 1U);
   EXPECT_EQ(site.state(), SiteState::kFinalized);
   StepValues values = graph.values();
-  values.set(by, 9);
+  values.set(by, 9U);
   graph.launch(stream, values);
   EXPECT_EQ(added(), 9U);
   EXPECT_EQ(added(1), 1U);

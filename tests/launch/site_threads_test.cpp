@@ -78,8 +78,10 @@ TEST_P(SiteThreads, NobodyLaunchesAnOldChoice) {
 }
 
 // A stream that stands at a full ring is no fast path: changing the choice does not wait for it.
-TEST_P(SiteThreads, ChangingTheChoiceDoesNotWaitForAFullRing) {
-  if (std::string_view(GetParam()) == "cpu:inline") GTEST_SKIP() << "in-line rings are emptied by the caller";
+class SiteAtAFullRing : public LaunchTest {};
+INSTANTIATE_TEST_SUITE_P(On, SiteAtAFullRing, ::testing::Values("cpu:workers=1", "cpu:workers=2"), uri_name);
+
+TEST_P(SiteAtAFullRing, HoldsNobodyUpWhoChangesTheChoice) {
   const KernelSelector selector = two();
   selector.choose(0);
   const CallSite site = CallSite::create(selector);
