@@ -94,10 +94,12 @@ int main() {
 
   constexpr const char* kThreaded = "cpu:spin_us=0";
   const auto typed = [](const Workload& w) { w.launch_typed(); };
+  const auto site = [](const Workload& w) { w.launch_site(); };
   const auto planned = [](const Workload& w) { w.launch_planned(); };
   const auto grid = [](const Workload& w) { w.launch_grid(); };
   const auto general = [](const Workload& w) { w.launch_general(); };
   bool ok = count_on("typed", kThreaded, true, false, true, typed);
+  ok = count_on("site", kThreaded, true, false, true, site) && ok;
   ok = count_on("typed_shared", kThreaded, true, true, true, typed) && ok;
   ok = count_on("typed_grid", kThreaded, true, false, true, grid) && ok;
   ok = count_on("planned", kThreaded, true, false, true, planned) && ok;

@@ -53,22 +53,17 @@ void HookChain::close() {
   changed_ = nullptr;
 }
 
-HookedLaunch::HookedLaunch(StreamImpl& stream, const std::string& kernel, const LaunchExtent& extent, bool planned)
-    : stream_(stream),
-      entries_(stream.device().hooks().entries()),
-      info_{kernel, stream.name(), extent.grid, extent.block, extent.shared_bytes, planned, 0} {
-  if (!entries_) return;
-  if (stream.capture()) {
-    entries_ = nullptr;
+void launch_hooked(StreamImpl& stream, const std::string& kernel, const LaunchExtent& extent, bool planned,
+                   const std::function<std::uint64_t()>& submit) {
+  const auto entries = stream.device().hooks().entries();
+  if (!entries || stream.capture()) {
+    submit();
     return;
   }
-  for (const HookChain::Entry& entry : *entries_) call(entry.hooks.enter, info_);
-}
-
-void HookedLaunch::finish(std::uint64_t sequence) {
-  if (!entries_) return;
-  info_.sequence = sequence - stream_.base();
-  for (auto entry = entries_->rbegin(); entry != entries_->rend(); ++entry) call(entry->hooks.exit, info_);
+  LaunchInfo info{kernel, stream.name(), extent.grid, extent.block, extent.shared_bytes, planned, 0};
+  for (const HookChain::Entry& entry : *entries) call(entry.hooks.enter, info);
+  info.sequence = submit() - stream.base();
+  for (auto entry = entries->rbegin(); entry != entries->rend(); ++entry) call(entry->hooks.exit, info);
 }
 
 }  // namespace internal

@@ -52,18 +52,10 @@ class HookChain {
   std::atomic<bool> any_{false};
 };
 
-// Around one launch of a stream. The constructor runs `enter`, and finish() `exit`.
-class HookedLaunch {
- public:
-  HookedLaunch(StreamImpl& stream, const std::string& kernel, const LaunchExtent& extent, bool planned);
-  // `sequence` as the sink counts. Not called when the launch throws.
-  void finish(std::uint64_t sequence);
-
- private:
-  StreamImpl& stream_;
-  std::shared_ptr<const HookChain::Entries> entries_;
-  LaunchInfo info_;
-};
+// Around one launch of a stream with kSlowHooks: runs `enter`, submits, and runs `exit` (not when the launch throws).
+// `submit` returns the sequence number, as the sink counts.
+void launch_hooked(StreamImpl& stream, const std::string& kernel, const LaunchExtent& extent, bool planned,
+                   const std::function<std::uint64_t()>& submit);
 
 // Did a hook of this thread throw in the launch that has just failed? Asking clears it.
 bool take_hook_threw() noexcept;

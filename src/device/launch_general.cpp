@@ -120,9 +120,12 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   launch->header = {bytes, RecordKind::kLaunch, shape.flags, static_cast<std::uint16_t>(offset)};
   launch->code = &code;
   if (has_extent) std::memcpy(record + sizeof(LaunchRecord), &shape.extent, sizeof(LaunchExtent));
-  HookedLaunch hooked(stream, code.name, shape.extent, false);
-  hooked.finish(stream.submit(
-      record, bytes, code.name, [](StreamCounters& counters) { counters.general_launches.add(); }, uses));
+  const auto submit = [&] {
+    return stream.submit(
+        record, bytes, code.name, [](StreamCounters& counters) { counters.general_launches.add(); }, uses);
+  };
+  if ((stream.sink().slow_flags() & kSlowHooks) != 0) launch_hooked(stream, code.name, shape.extent, false, submit);
+  else submit();
 }
 
 }  // namespace slipway::internal

@@ -26,7 +26,7 @@
 
 namespace slipway::internal {
 
-class StreamImpl {
+class StreamImpl : public std::enable_shared_from_this<StreamImpl> {
  public:
   StreamImpl(std::shared_ptr<DeviceImpl> device, std::shared_ptr<DriverStream> driver_stream, std::string name,
              std::uint64_t id);

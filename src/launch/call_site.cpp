@@ -53,6 +53,11 @@ LaunchShape shape_of(const Candidate& candidate, const std::optional<Extent>& gr
 
 }  // namespace
 
+const PlanImpl* no_plan() noexcept {
+  static const PlanImpl none;
+  return &none;
+}
+
 SiteImpl::SiteImpl(std::shared_ptr<SelectorImpl> selector, CallSiteOptions options)
     : selector_(std::move(selector)), options_(std::move(options)) {
   name_ = options_.name.empty() ? selector_->name() : options_.name;
@@ -84,7 +89,7 @@ void SiteImpl::await_fast_paths() {
 }
 
 void SiteImpl::drop_plan(SiteReason why, std::string sentence) {
-  finalized.store(nullptr, std::memory_order_seq_cst);
+  finalized.store(no_plan(), std::memory_order_seq_cst);
   await_fast_paths();
   plan_.reset();  // what it launched keeps the kernel's code, by the retire list
   ++counts_.demotions;
@@ -332,7 +337,7 @@ SiteState SiteImpl::state() const {
 void SiteImpl::inject(Status failure) {
   const std::lock_guard lock(mutex_);
   injected_ = std::move(failure);
-  finalized.store(nullptr, std::memory_order_seq_cst);  // so that the next call comes by
+  finalized.store(no_plan(), std::memory_order_seq_cst);  // so that the next call comes by
   await_fast_paths();
 }
 

@@ -110,15 +110,19 @@ void launch_as_general(const PlanImpl& plan, StreamImpl& stream, const CheckedSh
   check_same_device(*plan.device, stream.device(), "the stream");
   stream.device().check_usable("a launch", plan.kernel.impl()->generation);
   const CheckedShape& launched = shape ? *shape : plan.shape;
-  if (stream.device().hooks().needs_general()) {
+  const bool hooks = (stream.sink().slow_flags() & kSlowHooks) != 0;
+  if (hooks && stream.device().hooks().needs_general()) {
     return launch_as_general(plan, stream, launched, packed, Reason::kHookNeedsGeneral);
   }
   alignas(kRecordAlignment) std::byte record[sizeof(LaunchRecord) + sizeof(LaunchExtent) + kMaxArgumentBytes + 64];
   write_record(plan, record, packed);
   if (shape) std::memcpy(record + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
-  HookedLaunch hooked(stream, plan.kernel.name(), launched.extent, true);
-  hooked.finish(stream.submit(record, plan.record_bytes, plan.kernel.name(),
-                              [](StreamCounters& counters) { counters.planned_launches.add(); }));
+  const auto submit = [&] {
+    return stream.submit(record, plan.record_bytes, plan.kernel.name(),
+                         [](StreamCounters& counters) { counters.planned_launches.add(); });
+  };
+  if (hooks) launch_hooked(stream, plan.kernel.name(), launched.extent, true, submit);
+  else submit();
 }
 
 [[gnu::noinline]] void kick(StreamImpl& stream) { stream.kick(); }
@@ -127,8 +131,8 @@ void launch_as_general(const PlanImpl& plan, StreamImpl& stream, const CheckedSh
 // registers that need no saving. The stream is entered, and left here. False: nothing was submitted, and the slow
 // path is to find out why.
 template <bool kDirect>
-inline bool launch_entered(const PlanImpl& plan, StreamImpl& stream, const CheckedShape* shape,
-                           const std::byte* packed) {
+inline bool launch_entered(const PlanImpl& plan, StreamImpl& stream, const CheckedShape* shape, const std::byte* packed,
+                           Counter* hits = nullptr) {
   Sink& sink = stream.sink();
   if (!sink.has_room(plan.record_bytes)) [[unlikely]] {
     stream.leave();
@@ -141,6 +145,7 @@ inline bool launch_entered(const PlanImpl& plan, StreamImpl& stream, const Check
     if (shape) std::memcpy(sink.place() + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
   }
   stream.counters().planned_launches.add();
+  if (hits) hits->add();
   const bool must_kick = sink.commit(plan.record_bytes);
   stream.leave();
   if (must_kick) [[unlikely]]
@@ -227,46 +232,58 @@ void launch_grid(const PlanImpl& plan, StreamImpl& stream, const Extent& grid, c
   internal::launch_checked(plan, stream, shape, &shape, packed);
 }
 
-// A finalized site's plan is read while the stream is entered: whoever takes it away waits for those who are inside.
-void launch_site(SiteImpl& site, const Stream& to, const std::byte* packed, std::uint64_t addresses) {
-  StreamImpl& stream = *to.impl();
-  if (stream.try_enter()) [[likely]] {
-    const PlanImpl* plan = site.finalized.load(std::memory_order_seq_cst);
-    if (plan && &stream.device() == plan->direct_for && (addresses & plan->guard_bits) == 0) [[likely]] {
-      if (internal::launch_entered<true>(*plan, stream, nullptr, packed)) [[likely]] {
-        site.hits.add();
-        return;
-      }
-    } else if (plan && &stream.device() == plan->device && !plan->shape.empty &&
-               internal::check_guards(*plan, packed) == internal::GuardMiss::kNone) {
-      if (internal::launch_entered<false>(*plan, stream, nullptr, packed)) {
-        site.hits.add();
-        return;
-      }
-    } else {
-      stream.leave();
-    }
-  }
+namespace {
+
+// What the fast path of a site leaves: these keep it free of a frame.
+[[gnu::noinline]] void launch_site_slow(SiteImpl& site, StreamImpl& stream, const std::byte* packed,
+                                        std::uint64_t addresses) {
+  const Stream to(stream.shared_from_this());
   site.launch({to, std::nullopt, {}, packed, addresses});
 }
+[[gnu::noinline]] void launch_site_slow(SiteImpl& site, StreamImpl& stream, const Extent& grid, const std::byte* packed,
+                                        std::uint64_t addresses) {
+  const Stream to(stream.shared_from_this());
+  site.launch({to, grid, {}, packed, addresses});
+}
+// The stream is entered, and left here.
+[[gnu::noinline]] void launch_site_indirect(SiteImpl& site, StreamImpl& stream, const std::byte* packed,
+                                            std::uint64_t addresses, const PlanImpl& plan) {
+  if (&stream.device() == plan.device && !plan.shape.empty &&
+      internal::check_guards(plan, packed) == internal::GuardMiss::kNone) {
+    if (internal::launch_entered<false>(plan, stream, nullptr, packed, &site.hits)) return;
+  } else {
+    stream.leave();
+  }
+  launch_site_slow(site, stream, packed, addresses);
+}
 
-void launch_site_grid(SiteImpl& site, const Stream& to, const Extent& grid, const std::byte* packed,
+}  // namespace
+
+// A finalized site's plan is read while the stream is entered: whoever takes it away waits for those who are inside.
+void launch_site(SiteImpl& site, StreamImpl& stream, const std::byte* packed, std::uint64_t addresses) {
+  if (!stream.try_enter()) [[unlikely]]
+    return launch_site_slow(site, stream, packed, addresses);
+  const PlanImpl& plan = *site.finalized.load(std::memory_order_seq_cst);
+  if (&stream.device() != plan.direct_for || (addresses & plan.guard_bits) != 0) [[unlikely]]
+    return launch_site_indirect(site, stream, packed, addresses, plan);
+  if (!internal::launch_entered<true>(plan, stream, nullptr, packed, &site.hits)) [[unlikely]]
+    launch_site_slow(site, stream, packed, addresses);
+}
+
+void launch_site_grid(SiteImpl& site, StreamImpl& stream, const Extent& grid, const std::byte* packed,
                       std::uint64_t addresses) {
-  StreamImpl& stream = *to.impl();
   if (stream.try_enter()) [[likely]] {
-    const PlanImpl* plan = site.finalized.load(std::memory_order_seq_cst);
+    const PlanImpl& plan = *site.finalized.load(std::memory_order_seq_cst);
     CheckedShape shape;
-    if (plan && &stream.device() == plan->direct_for && (addresses & plan->guard_bits) == 0 &&
-        internal::take_grid(*plan, grid, shape)) [[likely]] {
-      if (internal::launch_entered<true>(*plan, stream, &shape, packed)) [[likely]] {
-        site.hits.add();
+    if (&stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0 &&
+        internal::take_grid(plan, grid, shape)) [[likely]] {
+      if (internal::launch_entered<true>(plan, stream, &shape, packed, &site.hits)) [[likely]]
         return;
-      }
     } else {
       stream.leave();
     }
   }
-  site.launch({to, grid, {}, packed, addresses});
+  launch_site_slow(site, stream, grid, packed, addresses);
 }
 
 }  // namespace detail

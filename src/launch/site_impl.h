@@ -1,8 +1,8 @@
 // What a CallSite refers to: its slot and its state machine.
 //
 //   L1  finalized is the plan that fast paths launch; it is read only while the reader's stream is entered
-//       (StreamImpl::try_enter), and kept alive by plan_. Whoever takes it away stores null, sees to it that nobody is
-//       inside (StreamImpl::await_fast_paths), and only then drops plan_.
+//       (StreamImpl::try_enter), and kept alive by plan_. Whoever takes it away stores no_plan(), which is no device's,
+//       sees to it that nobody is inside (StreamImpl::await_fast_paths), and only then drops plan_.
 //   L2  a plan is published under mutex_, after the selector's version was looked at under it. A selector raises its
 //       version first and then calls choice_changed(), which takes mutex_: the plan of an old choice is not published,
 //       or is taken away.
@@ -35,14 +35,17 @@ struct SiteCall {
   std::uint64_t addresses;
 };
 
+// A plan that is for no device: what fast paths find where there is none.
+const PlanImpl* no_plan() noexcept;
+
 class SiteImpl : public std::enable_shared_from_this<SiteImpl> {
  public:
   SiteImpl(std::shared_ptr<SelectorImpl> selector, CallSiteOptions options);
   ~SiteImpl();
 
   // --- What fast paths read ---
-  std::atomic<const PlanImpl*> finalized{nullptr};
-  Counter hits;  // of fast paths
+  std::atomic<const PlanImpl*> finalized{no_plan()};  // never null
+  Counter hits;                                       // of fast paths
 
   DeviceImpl& device() const noexcept { return *device_; }
   const std::string& name() const noexcept { return name_; }

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "base/fence.h"
+#include "base/single_writer.h"
 #include "base/status.h"
 #include "record/record.h"
 
@@ -64,7 +65,7 @@ class Sink {
     cursor_ += bytes;
     position_ += bytes;
     // Only the submitter writes it; others read it for the retire list, where an older value is safe.
-    submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    add_single_writer(submitted_, 1);
     return store_then_load(published_, position_, consumer_, asymmetric_) == ConsumerState::kDetached;
   }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/single_writer.h"
 #include "slipway/trace.h"
 
 namespace slipway::internal {
@@ -13,9 +14,7 @@ namespace slipway::internal {
 class Counter {
  public:
   // By the one writer of the moment.
-  void add(std::uint64_t n = 1) noexcept {
-    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-  }
+  void add(std::uint64_t n = 1) noexcept { add_single_writer(value_, n); }
   std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
 
  private:

@@ -102,11 +102,13 @@ int main() {
     expect(g_calls.load() > 10, "the instrument", "allocations seen while a device was opened", g_calls.load());
   }
   const auto typed = [](const gate::Workload& w) { w.launch_typed(); };
+  const auto site = [](const gate::Workload& w) { w.launch_site(); };
   const auto planned = [](const gate::Workload& w) { w.launch_planned(); };
   const auto general = [](const gate::Workload& w) { w.launch_general(); };
   for (const char* uri : {"cpu", "cpu:spin_us=0", "cpu:inline", "null"}) {
     for (const bool held : {true, false}) {
       steady("typed", uri, held, typed);
+      steady("site", uri, held, site);
       steady("planned", uri, held, planned);
       steady("general", uri, held, general);
     }

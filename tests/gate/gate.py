@@ -16,14 +16,14 @@ import subprocess
 import sys
 import tempfile
 
-GOAL_CASE, GOAL = "typed", 100  # instructions of a finalized launch: goal 1 of bench/README.md
+GOAL_CASE, GOAL = "site", 100  # instructions of a finalized call site: goal 1 of bench/README.md
 TOLERANCE = 1.05
 LAUNCHES = 1000
 # What a steady launch may not execute: allocation, locks that are not the stream's own, the kernel.
 FORBIDDEN = re.compile(r"^(malloc|calloc|realloc|free|_int_malloc|_int_free|operator (new|delete).*|syscall|futex.*"
                        r"|pthread_mutex_.*|___pthread_mutex_.*|__lll_lock_.*|_dl_runtime_resolve.*|__tls_get_addr.*)$")
-FAST = ("typed", "typed_grid")   # no allocation, lock or system call
-NO_ALLOCATION = ("typed", "typed_grid", "typed_shared", "planned", "general", "typed_inline", "general_inline",
+FAST = ("site", "typed", "typed_grid")   # no allocation, lock or system call
+NO_ALLOCATION = ("site", "typed", "typed_grid", "typed_shared", "planned", "general", "typed_inline", "general_inline",
                  "typed_null")
 
 
@@ -69,16 +69,16 @@ def judge(counts, functions, budgets):
 
 
 def self_test():
-    dump = "version: 1\ndesc: Trigger: Client Request: typed\nsummary: 90000\nfn=launch\ncfn=malloc\n"
+    dump = "version: 1\ndesc: Trigger: Client Request: site\nsummary: 90000\nfn=launch\ncfn=malloc\n"
     ok = parse_dump("thread: 2\n" + dump) is None
-    ok = ok and parse_dump("thread: 1\n" + dump) == ("typed", 90000, {"launch", "malloc"})
-    ok = ok and parse_dump(dump) == ("typed", 90000, {"launch", "malloc"}) and parse_dump("nothing") is None
-    budgets = read_budgets("# a\ng++-12 typed 90 # why\nclang typed 80\n", "g++-12")
-    ok = ok and budgets == {"typed": 90.0}
-    ok = ok and not judge({"typed": 94.0}, {"typed": {"launch"}}, budgets)
-    ok = ok and len(judge({"typed": 95.0}, {}, budgets)) == 1       # over the budget by more than 5 %
-    ok = ok and len(judge({"typed": 101.0}, {}, {})) == 1           # over the goal, whatever was recorded
-    ok = ok and len(judge({"typed": 90.0}, {"typed": {"malloc", "pthread_mutex_lock"}}, budgets)) == 1
+    ok = ok and parse_dump("thread: 1\n" + dump) == ("site", 90000, {"launch", "malloc"})
+    ok = ok and parse_dump(dump) == ("site", 90000, {"launch", "malloc"}) and parse_dump("nothing") is None
+    budgets = read_budgets("# a\ng++-12 site 90 # why\nclang site 80\n", "g++-12")
+    ok = ok and budgets == {"site": 90.0}
+    ok = ok and not judge({"site": 94.0}, {"site": {"launch"}}, budgets)
+    ok = ok and len(judge({"site": 95.0}, {}, budgets)) == 1       # over the budget by more than 5 %
+    ok = ok and len(judge({"site": 101.0}, {}, {})) == 1           # over the goal, whatever was recorded
+    ok = ok and len(judge({"site": 90.0}, {"site": {"malloc", "pthread_mutex_lock"}}, budgets)) == 1
     ok = ok and len(judge({}, {}, {})) == 1                         # nothing was counted
     return 0 if ok else 1
 

@@ -40,6 +40,9 @@ struct Workload {
     plan = slipway::LaunchPlan::create(kernel, options);
     typed = plan.typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>, std::int32_t,
                        float, std::int32_t>();
+    site = slipway::CallSite::create(kernel, options)
+               .typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>, std::int32_t,
+                      float, std::int32_t>();
     options.shape.reset();
     typed_grid = slipway::LaunchPlan::create(kernel, options)
                      .typed_grid<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
@@ -53,6 +56,7 @@ struct Workload {
   }
 
   void launch_typed() const { typed(stream, a, b, c, one, factor, width); }
+  void launch_site() const { site(stream, a, b, c, one, factor, width); }
   void launch_grid() const { typed_grid(stream, slipway::Extent{}, a, b, c, one, factor, width); }
   void launch_planned() const { plan.launch(stream, a, b, c, one, factor, width); }
   void launch_general() const { stream.launch(kernel, slipway::LaunchShape{}, a, b, c, one, factor, width); }
@@ -68,6 +72,9 @@ struct Workload {
   float factor = 0.5F;
   slipway::LaunchPlan plan;
   Typed typed;
+  slipway::TypedSite<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>, std::int32_t,
+                     float, std::int32_t>
+      site;
   slipway::TypedGridLaunch<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
                            std::int32_t, float, std::int32_t>
       typed_grid;
