@@ -16,6 +16,14 @@ void check_dimension(const std::string& kernel, const char* name, std::int64_t v
                                                std::to_string(limit) + ", so split the work or use another dimension");
 }
 
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_blocks(const DeviceInfo& info, const std::string& kernel,
+                                                          const Dim3& grid) {
+  throw Error(ErrorCode::kInvalidArgument,
+              "kernel '" + kernel + "' was launched with a grid of " + std::to_string(grid.x) + " x " +
+                  std::to_string(grid.y) + " x " + std::to_string(grid.z) + " blocks; the device allows " +
+                  std::to_string(info.max_grid_blocks) + " in all, so split the work or do more in a block");
+}
+
 Dim3 check_extent(const std::string& kernel, const char* x, const char* y, const char* z, const Extent& extent,
                   const Dim3& limit) {
   check_dimension(kernel, x, extent.x, limit.x);
@@ -39,7 +47,13 @@ bool any_zero(const Dim3& d) noexcept { return d.x == 0 || d.y == 0 || d.z == 0;
 
 void check_grid(const DeviceInfo& info, const std::string& kernel, const Extent& grid, CheckedShape& shape) {
   shape.extent.grid = check_extent(kernel, "grid.x", "grid.y", "grid.z", grid, info.max_grid);
-  shape.empty = any_zero(shape.extent.grid) || any_zero(shape.extent.block);
+  const Dim3& g = shape.extent.grid;
+  // Three factors of up to 2^32: the first two fit 64 bits.
+  std::uint64_t blocks = 0;
+  if (__builtin_mul_overflow(std::uint64_t{g.x} * g.y, std::uint64_t{g.z}, &blocks) || blocks > info.max_grid_blocks)
+      [[unlikely]]
+    refuse_blocks(info, kernel, g);
+  shape.empty = any_zero(g) || any_zero(shape.extent.block);
 }
 
 CheckedShape check_shape(const DeviceInfo& info, const std::string& kernel, const LaunchShape& shape) {
@@ -87,6 +101,7 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   const std::uint32_t offset = sizeof(LaunchRecord) + (has_extent ? sizeof(LaunchExtent) : 0);
   const std::uint32_t bytes = round_up_record(offset + code.layout.size_bytes);
   std::memset(record, 0, bytes);
+  write_frame(code.layout, shape.extent.grid, record + offset);
   std::vector<ParameterUse> uses;
   const auto target = stream.capture();
   if (shape.grid_from.capture != 0) {

@@ -54,8 +54,13 @@ GuardMiss check_guards(const PlanImpl& plan, const std::byte* packed) noexcept {
   return GuardMiss::kNone;
 }
 
-inline void write_record(const PlanImpl& plan, std::byte* place, const std::byte* packed) noexcept {
+inline void write_record(const PlanImpl& plan, std::byte* place, const CheckedShape* shape,
+                         const std::byte* packed) noexcept {
   std::memcpy(place, plan.record, plan.record_bytes);
+  if (shape) {
+    std::memcpy(place + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
+    if (plan.grid_words_at != 0) std::memcpy(place + plan.grid_words_at, &shape->extent.grid, sizeof(Dim3));
+  }
   for (const ArgumentRun& run : plan.runs) std::memcpy(place + run.to, packed + run.from, run.bytes);
 }
 
@@ -89,8 +94,7 @@ inline void write_direct(const PlanImpl& plan, std::byte* place, const CheckedSh
   check_same_device(*plan.device, stream.device(), "the stream");
   stream.device().check_usable("a launch", plan.kernel.impl()->generation);
   alignas(kRecordAlignment) std::byte record[sizeof(LaunchRecord) + sizeof(LaunchExtent) + kMaxArgumentBytes + 64];
-  write_record(plan, record, packed);
-  if (shape) std::memcpy(record + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
+  write_record(plan, record, shape, packed);
   stream.submit(record, plan.record_bytes, plan.kernel.name(),
                 [](StreamCounters& counters) { counters.planned_launches.add(); });
 }
@@ -111,8 +115,7 @@ inline bool try_launch(const PlanImpl& plan, StreamImpl& stream, const CheckedSh
   if constexpr (kDirect) {
     write_direct(plan, sink.place(), shape, packed);
   } else {
-    write_record(plan, sink.place(), packed);
-    if (shape) std::memcpy(sink.place() + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
+    write_record(plan, sink.place(), shape, packed);
   }
   stream.counters().planned_launches.add();
   const bool must_kick = sink.commit(plan.record_bytes);
