@@ -181,15 +181,14 @@ TEST_P(Report, B03_NodesOfOneKernelKeepTheirArguments) {
 
 // All are submitted before any of them runs.
 TEST_P(Report, B03_LaunchesThatWaitTogetherKeepTheirArguments) {
-  if (std::string(GetParam().uri).find("blocking") != std::string::npos)
-    GTEST_SKIP() << "nothing waits on a device where each launch waits for its work";
   const Kernel add = rig.load("add", parse_signature("tensor, f32"));
   const LaunchPlan plan = LaunchPlan::create(add, {.shape = LaunchShape{}});
   const auto typed = plan.typed<Tensor<float>, float>();
   rig.expect({tensor(0), f32(0)});
   {
     testing::Hold hold(rig.device);
-    hold.hold(rig.stream);
+    // Where each launch waits for its work there is nothing to hold; the launches are the same.
+    if (std::string(GetParam().uri).find("blocking") == std::string::npos) hold.hold(rig.stream);
     rig.stream.launch(add, {}, DevicePtr{kOut}, 1.0F);
     rig.stream.launch(add, {}, DevicePtr{kOut + 64}, 2.0F);
     plan.launch(rig.stream, DevicePtr{kOut + 128}, 3.0F);
@@ -259,7 +258,9 @@ TEST_P(Report, B05_WiderValuesGoToAWiderKernel) {
       const auto launched = rig.take();
       ASSERT_EQ(launched.size(), 1U);
       rig.expect_arrived(launched[0], {i64(n)}, {1, 1, 1}, std::to_string(n));
-      if (!rig.on_cpu()) EXPECT_EQ(launched[0].name, fits ? "narrow" : "wide");
+      if (!rig.on_cpu()) {
+        EXPECT_EQ(launched[0].name, fits ? "narrow" : "wide");
+      }
       misses += fits ? 0 : 1;
       EXPECT_EQ(rig.device.counters()[Reason::kGuardRange], misses);
     }
