@@ -16,17 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "property/random_values.h"
 #include "slipway/slipway.h"
 #include "slipway/testing.h"
 
 namespace slipway::property {
-
-// One argument: its parameter, and the bytes of its value at its natural size.
-struct Value {
-  Parameter parameter;
-  std::vector<std::byte> bytes;
-};
-using Values = std::vector<Value>;
 
 // What the test knows of an ABI, written down once more and not taken from the library.
 struct Abi {
