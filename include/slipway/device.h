@@ -37,6 +37,8 @@ struct DeviceInfo {
   unsigned workers = 0;                  // threads that execute streams; 0: in-line, or not the host's business
   bool host_addressable = false;         // DevicePtr values are host pointers
   bool runs_kernels = true;              // false: the null device
+  // Blocks of a whole grid.
+  std::uint64_t max_grid_blocks = ~0ULL;
 };
 
 // How long callers may be made to wait, and other rules, are options of the URI:

@@ -42,7 +42,8 @@ struct StoredWork {
   std::uint64_t sequence = 0;
   Dim3 grid{0, 0, 0};
   Dim3 block{0, 0, 0};
-  std::uint64_t total_blocks = 0;
+  std::uint64_t total_blocks = 0;     // of the grid
+  std::uint64_t launched_blocks = 0;  // that the device would be told to start (option `block_cap`)
   std::uint32_t shared_bytes = 0;
   std::vector<std::byte> arguments{};  // packed, as the device would read them
 };

@@ -10,20 +10,36 @@
 namespace slipway::internal {
 namespace {
 
-void check_dimension(const std::string& kernel, const char* name, std::int64_t value, std::uint32_t limit) {
+void check_dimension(const std::string& kernel, const std::string& name, std::int64_t value, std::uint32_t limit) {
   if (value >= 0 && value <= std::int64_t{limit}) return;
   throw Error(ErrorCode::kInvalidArgument, "kernel '" + kernel + "' was launched with " + name + " = " +
                                                std::to_string(value) + "; the device allows 0 to " +
                                                std::to_string(limit) + ", so split the work or use another dimension");
 }
 
-Dim3 check_extent(const std::string& kernel, const char* x, const char* y, const char* z, const Extent& extent,
-                  const Dim3& limit) {
-  check_dimension(kernel, x, extent.x, limit.x);
-  check_dimension(kernel, y, extent.y, limit.y);
-  check_dimension(kernel, z, extent.z, limit.z);
-  return {static_cast<std::uint32_t>(extent.x), static_cast<std::uint32_t>(extent.y),
-          static_cast<std::uint32_t>(extent.z)};
+// Refusals stand apart: what is checked at each launch of a plan without a static shape stays short.
+[[gnu::noinline, gnu::cold]] void refuse_extent(const std::string& kernel, const std::string& what,
+                                                const Extent& extent, const Dim3& limit) {
+  check_dimension(kernel, what + ".x", extent.x, limit.x);
+  check_dimension(kernel, what + ".y", extent.y, limit.y);
+  check_dimension(kernel, what + ".z", extent.z, limit.z);
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_blocks(const DeviceInfo& info, const std::string& kernel,
+                                                          const Dim3& grid) {
+  throw Error(ErrorCode::kInvalidArgument,
+              "kernel '" + kernel + "' was launched with a grid of " + std::to_string(grid.x) + " x " +
+                  std::to_string(grid.y) + " x " + std::to_string(grid.z) + " blocks; the device allows " +
+                  std::to_string(info.max_grid_blocks) + " in all, so split the work or do more in a block");
+}
+
+inline Dim3 check_extent(const std::string& kernel, const char* what, const Extent& extent, const Dim3& limit) {
+  // Negative ones are larger than any limit.
+  const auto x = static_cast<std::uint64_t>(extent.x), y = static_cast<std::uint64_t>(extent.y),
+             z = static_cast<std::uint64_t>(extent.z);
+  if (x > limit.x || y > limit.y || z > limit.z) [[unlikely]]
+    refuse_extent(kernel, what, extent, limit);
+  return {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), static_cast<std::uint32_t>(z)};
 }
 
 CaptureTarget& require_capture(CaptureTarget* target, const std::string& kernel) {
@@ -39,15 +55,20 @@ bool any_zero(const Dim3& d) noexcept { return d.x == 0 || d.y == 0 || d.z == 0;
 }  // namespace
 
 void check_grid(const DeviceInfo& info, const std::string& kernel, const Extent& grid, CheckedShape& shape) {
-  shape.extent.grid = check_extent(kernel, "grid.x", "grid.y", "grid.z", grid, info.max_grid);
-  shape.empty = any_zero(shape.extent.grid) || any_zero(shape.extent.block);
+  shape.extent.grid = check_extent(kernel, "grid", grid, info.max_grid);
+  const Dim3& g = shape.extent.grid;
+  // Three factors of up to 2^32: the first two fit 64 bits.
+  std::uint64_t blocks = 0;
+  if (__builtin_mul_overflow(std::uint64_t{g.x} * g.y, std::uint64_t{g.z}, &blocks) || blocks > info.max_grid_blocks)
+      [[unlikely]]
+    refuse_blocks(info, kernel, g);
+  shape.empty = blocks == 0 || any_zero(shape.extent.block);
 }
 
 CheckedShape check_shape(const DeviceInfo& info, const std::string& kernel, const LaunchShape& shape) {
   CheckedShape checked;
   const bool own_block = shape.block.x == 0 && shape.block.y == 0 && shape.block.z == 0;
-  checked.extent.block =
-      own_block ? Dim3{1, 1, 1} : check_extent(kernel, "block.x", "block.y", "block.z", shape.block, info.max_block);
+  checked.extent.block = own_block ? Dim3{1, 1, 1} : check_extent(kernel, "block", shape.block, info.max_block);
   check_grid(info, kernel, shape.grid, checked);
   const Dim3& b = checked.extent.block;
   // Three factors of up to 2^32: the first two fit 64 bits, the third is compared by division.
@@ -88,6 +109,7 @@ void launch_general(StreamImpl& stream, KernelImpl& kernel, const CheckedShape& 
   const std::uint32_t offset = sizeof(LaunchRecord) + (has_extent ? sizeof(LaunchExtent) : 0);
   const std::uint32_t bytes = round_up_record(offset + code.layout.size_bytes);
   std::memset(record, 0, bytes);
+  write_frame(code.layout, shape.extent.grid, record + offset);
   std::vector<ParameterUse> uses;
   const auto target = stream.capture();
   if (shape.grid_from.capture != 0) {

@@ -16,7 +16,6 @@ std::uint32_t next_capture_id() noexcept {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-constexpr AbiDescriptor kNaturalAbi{};
 constexpr std::uint32_t kNotWaitedFor = ~std::uint32_t{0};
 
 Parameter parameter_of(const Variable& v) {
@@ -189,7 +188,8 @@ void CaptureImpl::check_use(const LaunchRecord& launch, const std::string& name,
     return;
   }
   const ArgumentSlot& slot = launch.code->layout.slots[use.slot];
-  if (!v.is_grid && slot.kind == v.kind && slot.size == v.size) return;
+  // Only bytes come in different sizes; a slot may be wider than the value, and is zero behind it.
+  if (!v.is_grid && slot.kind == v.kind && (slot.kind != ArgKind::kBytes || slot.size == v.size)) return;
   invalidate(ErrorCode::kInvalidArgument, "was given the parameter '" + v.name + "' (" +
                                               (v.is_grid ? "grid" : name_of(v.kind)) + ") for argument " +
                                               std::to_string(use.slot) + " of kernel '" + name + "', which is " +
@@ -200,11 +200,14 @@ void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, 
   for (const ParameterUse& use : uses) check_use(launch, name, use);
   for (const ParameterUse& use : uses) {
     const Variable& v = definition_->variables[use.parameter];
-    const std::size_t to = use.slot == ParameterUse::kGrid
-                               ? sizeof(LaunchRecord)  // the extent begins with the grid
-                               : launch.header.payload_offset + launch.code->layout.slots[use.slot].offset;
-    definition_->uses.push_back({v.gate, v.offset, static_cast<std::uint32_t>(to), v.size});
-    if (use.slot == ParameterUse::kGrid) continue;
+    const ArgumentLayout& layout = launch.code->layout;
+    const auto takes = [&](std::uint32_t to) { definition_->uses.push_back({v.gate, v.offset, to, v.size}); };
+    if (use.slot == ParameterUse::kGrid) {
+      takes(sizeof(LaunchRecord));  // the extent begins with the grid
+      if (layout.has_grid_words) takes(launch.header.payload_offset + layout.grid_offset);
+      continue;
+    }
+    takes(launch.header.payload_offset + layout.slots[use.slot].offset);
     const Parameter& p = launch.code->signature[use.slot];
     if (p.min_value == Parameter{}.min_value && p.max_value == Parameter{}.max_value) continue;
     definition_->specialised.push_back({use.parameter, p, name, use.slot});

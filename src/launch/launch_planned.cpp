@@ -60,8 +60,13 @@ GuardMiss check_guards(const PlanImpl& plan, const std::byte* packed) noexcept {
 
 namespace {
 
-inline void write_record(const PlanImpl& plan, std::byte* place, const std::byte* packed) noexcept {
+inline void write_record(const PlanImpl& plan, std::byte* place, const CheckedShape* shape,
+                         const std::byte* packed) noexcept {
   std::memcpy(place, plan.record, plan.record_bytes);
+  if (shape) {
+    std::memcpy(place + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
+    if (plan.grid_words_at != 0) std::memcpy(place + plan.grid_words_at, &shape->extent.grid, sizeof(Dim3));
+  }
   for (const ArgumentRun& run : plan.runs) std::memcpy(place + run.to, packed + run.from, run.bytes);
 }
 
@@ -115,8 +120,7 @@ void launch_as_general(const PlanImpl& plan, StreamImpl& stream, const CheckedSh
     return launch_as_general(plan, stream, launched, packed, Reason::kHookNeedsGeneral);
   }
   alignas(kRecordAlignment) std::byte record[sizeof(LaunchRecord) + sizeof(LaunchExtent) + kMaxArgumentBytes + 64];
-  write_record(plan, record, packed);
-  if (shape) std::memcpy(record + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
+  write_record(plan, record, shape, packed);
   const auto submit = [&] {
     return stream.submit(record, plan.record_bytes, plan.kernel.name(),
                          [](StreamCounters& counters) { counters.planned_launches.add(); });
@@ -141,8 +145,7 @@ inline bool launch_entered(const PlanImpl& plan, StreamImpl& stream, const Check
   if constexpr (kDirect) {
     write_direct(plan, sink.place(), shape, packed);
   } else {
-    write_record(plan, sink.place(), packed);
-    if (shape) std::memcpy(sink.place() + sizeof(LaunchRecord), &shape->extent, sizeof(LaunchExtent));
+    write_record(plan, sink.place(), shape, packed);
   }
   stream.counters().planned_launches.add();
   if (hits) hits->add();
@@ -181,8 +184,14 @@ Reason reason_of(GuardMiss miss) noexcept {
 
 // Of a good grid, the shape; false for an empty grid or one that check_grid() refuses.
 inline bool take_grid(const PlanImpl& plan, const Extent& grid, CheckedShape& shape) noexcept {
-  const Dim3& most = plan.device->info().max_grid;
+  const DeviceInfo& info = plan.device->info();
+  const Dim3& most = info.max_grid;
   if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > most.x || grid.y > most.y || grid.z > most.z) return false;
+  std::uint64_t blocks = 0;
+  if (__builtin_mul_overflow(static_cast<std::uint64_t>(grid.x * grid.y), static_cast<std::uint64_t>(grid.z),
+                             &blocks) ||
+      blocks > info.max_grid_blocks)
+    return false;
   shape = plan.shape;
   shape.extent.grid = {static_cast<std::uint32_t>(grid.x), static_cast<std::uint32_t>(grid.y),
                        static_cast<std::uint32_t>(grid.z)};

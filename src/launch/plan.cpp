@@ -11,8 +11,6 @@ namespace slipway {
 namespace internal {
 namespace {
 
-constexpr AbiDescriptor kNaturalAbi{};
-
 void take_fixed(PlanImpl& plan, const KernelCode& code, const PlanOptions& options) {
   for (const auto& [index, argument] : options.fixed) {
     const std::string where = "fixed argument " + std::to_string(index) + " of a plan for kernel '" + code.name + "'";
@@ -53,8 +51,9 @@ void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t argum
     // Neighbours that keep their distance on both sides are moved as one, padding included; never over a fixed argument
     // between them, nor into a wider slot, whose rest would take what happens to be in the padding.
     plan.has_wider_slots |= code.layout.slots[i].size != size;
+    const std::uint32_t most_padding = code.layout.zero_filled ? 0 : 7;
     if (follows && !plan.has_wider_slots && plan.runs.back().to - plan.runs.back().from == to - packed &&
-        plan.runs.back().from + plan.runs.back().bytes + 8 > packed) {
+        plan.runs.back().from + plan.runs.back().bytes + most_padding >= packed) {
       plan.runs.back().bytes = packed + size - plan.runs.back().from;
     } else {
       plan.runs.push_back({packed, to, size});
@@ -73,7 +72,8 @@ void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t argum
 }
 
 // May the record's tail be written in whole words? Not when something fixed lies behind the run-time arguments.
-void find_direct(PlanImpl& plan, std::uint32_t arguments_offset) {
+void find_direct(PlanImpl& plan, const ArgumentLayout& layout, std::uint32_t arguments_offset) {
+  if (layout.has_grid_words || layout.zero_filled) return;
   if (plan.has_wider_slots || plan.runs.size() > 1 || !plan.fixed.empty() || !plan.range_guards.empty() ||
       plan.shape.empty)
     return;
@@ -119,7 +119,8 @@ std::shared_ptr<PlanImpl> build_plan(const Kernel& kernel, const PlanOptions& op
   const std::uint32_t offset = sizeof(LaunchRecord) + (plan->has_extent ? sizeof(LaunchExtent) : 0);
   plan->record_bytes = round_up_record(offset + code.layout.size_bytes);
   lay_out_runtime(*plan, code, offset);
-  find_direct(*plan, offset);
+  if (code.layout.has_grid_words) plan->grid_words_at = offset + code.layout.grid_offset;
+  find_direct(*plan, code.layout, offset);
 
   static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= kRecordAlignment);  // make_shared promises less
   plan->record_storage.reset(new std::byte[plan->record_bytes]{});
@@ -129,6 +130,7 @@ std::shared_ptr<PlanImpl> build_plan(const Kernel& kernel, const PlanOptions& op
   launch.code = &code;
   std::memcpy(record, &launch, sizeof launch);
   if (plan->has_extent) std::memcpy(record + sizeof launch, &plan->shape.extent, sizeof(LaunchExtent));
+  write_frame(code.layout, plan->shape.extent.grid, record + offset);
   for (auto& [index, argument] : plan->fixed) {
     const ArgumentSlot& slot = code.layout.slots[index];
     pack_argument(code.name, index, code.signature[index], slot.size, argument, record + offset + slot.offset)

@@ -46,7 +46,8 @@ struct alignas(64) PlanImpl {
   std::uint32_t packed_bytes = 0;  // of the run-time arguments, rounded up to 16
   bool has_extent = false;
   bool has_static_shape = false;
-  bool has_wider_slots = false;  // than the values packed for them
+  bool has_wider_slots = false;     // than the values packed for them
+  std::uint32_t grid_words_at = 0;  // in the record, where the device's layout has them; else 0
   DeviceImpl* device = nullptr;
 
   std::vector<AlignmentGuard> alignment_guards;

@@ -17,7 +17,8 @@ struct KernelCode : std::enable_shared_from_this<KernelCode> {
   std::string name;
   Signature signature;
   ArgumentLayout layout;
-  std::shared_ptr<void> module;  // what must stay loaded for as long as the code may run
+  std::uint64_t most_blocks = 0;  // that one launch starts, each doing several of the grid's; 0: one for each
+  std::shared_ptr<void> module;   // what must stay loaded for as long as the code may run
 
   virtual ~KernelCode() = default;
 };

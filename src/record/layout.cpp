@@ -179,10 +179,20 @@ std::uint32_t alignment_of(const Parameter& parameter, const AbiDescriptor& abi)
   return parameter.kind == ArgKind::kBytes ? parameter.align_bytes : size_of(parameter, abi);
 }
 
-Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescriptor& abi, std::uint32_t limit_bytes) {
+Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescriptor& abi, std::uint32_t limit_bytes,
+                                      std::uint64_t control_address) {
+  if (abi.control_address && control_address == 0) {
+    return Status(ErrorCode::kUnavailable, std::string("kernels of the ABI '") + abi.name +
+                                               "' take a control address of the device, and it gave the null address; "
+                                               "open the device again, or use one that has it");
+  }
+  limit_bytes = std::min(limit_bytes, abi.limit_bytes);
   ArgumentLayout layout;
-  std::uint64_t at = std::uint64_t{abi.hidden_pointers} * 8;
-  std::uint32_t largest = abi.hidden_pointers > 0 ? 8 : 4;
+  layout.control_address = abi.control_address ? control_address : 0;
+  layout.has_grid_words = abi.grid_words;
+  layout.zero_filled = abi.zero_filled;
+  std::uint64_t at = abi.hidden_bytes();
+  std::uint32_t largest = std::max(abi.tail_alignment, at > 0 ? 8U : 1U);
   const auto place = [&](std::uint32_t size, std::uint32_t alignment) {
     at = (at + alignment - 1) / alignment * alignment;
     largest = std::max(largest, alignment);
@@ -225,7 +235,7 @@ Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescr
     layout.grid_offset = place(4, 4);
     at += 8;
   }
-  if (abi.round_up_tail) at = (at + largest - 1) / largest * largest;
+  if (abi.tail_alignment > 0) at = (at + largest - 1) / largest * largest;
   if (at > limit_bytes) {
     return Status(ErrorCode::kInvalidArgument, "the packed arguments have " + std::to_string(at) +
                                                    " bytes with what the device adds to them, and the limit is " +
@@ -234,6 +244,11 @@ Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescr
   }
   layout.size_bytes = static_cast<std::uint32_t>(at);
   return layout;
+}
+
+void write_frame(const ArgumentLayout& layout, const Dim3& grid, std::byte* arguments) noexcept {
+  if (layout.control_address != 0) put(arguments, layout.control_address);
+  if (layout.has_grid_words) std::memcpy(arguments + layout.grid_offset, &grid, sizeof grid);
 }
 
 GuardMiss check_specialisation(const Parameter& p, const Argument& a) noexcept {

@@ -8,21 +8,13 @@
 #include <vector>
 
 #include "base/status.h"
+#include "record/abi.h"
 #include "slipway/argument.h"
 #include "slipway/signature.h"
 
 namespace slipway::internal {
 
 constexpr std::uint32_t kMaxBytesParameter = 4096;
-
-// What a device's ABI says about packed arguments. The default is a C struct, which is what the CPU device and
-// the OpenCL driver read.
-struct AbiDescriptor {
-  std::uint32_t hidden_pointers = 0;  // 8-byte slots ahead of the arguments
-  std::uint32_t bool_bytes = 1;
-  bool grid_words = false;     // three 32-bit grid dimensions behind the arguments
-  bool round_up_tail = false;  // the size is a multiple of the largest alignment met, at least 4
-};
 
 struct ArgumentSlot {
   ArgKind kind;
@@ -31,8 +23,11 @@ struct ArgumentSlot {
 };
 
 struct ArgumentLayout {
-  std::vector<ArgumentSlot> slots;  // in the order of the signature
-  std::uint32_t grid_offset = 0;    // where the grid words are, when the ABI has them
+  std::vector<ArgumentSlot> slots;    // in the order of the signature
+  std::uint64_t control_address = 0;  // at 0, when the ABI has it (and then it is not null)
+  bool has_grid_words = false;
+  bool zero_filled = false;
+  std::uint32_t grid_offset = 0;  // of the grid words
   std::uint32_t size_bytes = 0;
 };
 
@@ -41,8 +36,14 @@ std::uint32_t size_of(const Parameter& parameter, const AbiDescriptor& abi) noex
 std::uint32_t alignment_of(const Parameter& parameter, const AbiDescriptor& abi) noexcept;
 
 // InvalidArgument when a parameter is malformed (alignment not a power of two, empty range, ...) or the
-// packed size exceeds `limit_bytes`.
-Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescriptor& abi, std::uint32_t limit_bytes);
+// packed size exceeds `limit_bytes` or the ABI's own limit. Unavailable when the ABI has a control address and the
+// device gave none: a kernel would follow a null pointer.
+Result<ArgumentLayout> compute_layout(const Signature& signature, const AbiDescriptor& abi, std::uint32_t limit_bytes,
+                                      std::uint64_t control_address = 0);
+
+// Writes what the device finds around the arguments of a launch: the hidden values in front, and the grid. All else
+// was zeroed before. Every way to make a record of a launch calls it, or copies what it wrote.
+void write_frame(const ArgumentLayout& layout, const Dim3& grid, std::byte* arguments) noexcept;
 
 // Checks one argument against its parameter and writes it. `place` is where its slot begins. The sentence of
 // an error names the kernel and the argument's position.

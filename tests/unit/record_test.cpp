@@ -1,18 +1,15 @@
-// What src/record promises: 16-bit floats, signatures, layouts, packing, and the ring and the tape.
+// What src/record promises: 16-bit floats, signatures, packing, and the ring and the tape. Layouts: layout_test.cpp.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <cstddef>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <random>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
@@ -239,153 +236,9 @@ TEST(Names, OfKindsAndElementTypes) {
   EXPECT_STREQ(name_of(static_cast<DType>(99)), "unknown");
 }
 
-// --- Layouts ---
-
-struct Bytes3 {
-  char c[3];
-};
 struct Bytes12 {
   float f[3];
 };
-struct Bytes24 {
-  double d[2];
-  char c;
-};
-struct alignas(16) Bytes32 {
-  char c[20];
-};
-struct alignas(64) Bytes64 {
-  char c[64];
-};
-using Types = std::tuple<float*, const void*, bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
-                         std::uint16_t, std::uint32_t, std::uint64_t, Half, BFloat16, float, double, Bytes3, Bytes12,
-                         Bytes24, Bytes32, Bytes64>;
-
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-template <std::uint64_t kSeed, std::uint64_t kPlace>
-using RandomType = std::tuple_element_t<mix(kSeed * 8 + kPlace) % std::tuple_size_v<Types>, Types>;
-
-template <class A, class B, class C, class D, class E, class F>
-struct Struct {
-  A a;
-  B b;
-  C c;
-  D d;
-  E e;
-  F f;
-};
-
-struct LayoutOfCompiler {
-  Signature signature;
-  std::array<std::size_t, 6> offsets;
-  std::array<std::size_t, 7> natural;
-  std::size_t end;   // of the last member
-  std::size_t size;  // of the struct
-};
-
-// The compiler lays the struct out; so must we.
-template <class A, class B, class C, class D, class E, class F>
-LayoutOfCompiler layout_of_compiler() {
-  using S = Struct<A, B, C, D, E, F>;
-  return {{detail::parameter_of<A>(), detail::parameter_of<B>(), detail::parameter_of<C>(), detail::parameter_of<D>(),
-           detail::parameter_of<E>(), detail::parameter_of<F>()},
-          {offsetof(S, a), offsetof(S, b), offsetof(S, c), offsetof(S, d), offsetof(S, e), offsetof(S, f)},
-          detail::natural_offsets<A, B, C, D, E, F>(),
-          offsetof(S, f) + sizeof(F),
-          sizeof(S)};
-}
-
-void expect_same_layout(const LayoutOfCompiler& compiler) {
-  const std::string text = to_string(compiler.signature);
-  const ArgumentLayout layout = compute_layout(compiler.signature, AbiDescriptor{}, kMaxArgumentBytes).take();
-  ASSERT_EQ(layout.slots.size(), 6U);
-  for (std::size_t i = 0; i < 6; ++i) {
-    ASSERT_EQ(layout.slots[i].offset, compiler.offsets[i]) << text << " at " << i;
-    ASSERT_EQ(compiler.natural[i], compiler.offsets[i]) << text << " at " << i;
-  }
-  ASSERT_EQ(layout.size_bytes, compiler.end) << text;
-  const AbiDescriptor rounding{.round_up_tail = true};
-  const ArgumentLayout rounded = compute_layout(compiler.signature, rounding, kMaxArgumentBytes).take();
-  ASSERT_EQ(rounded.size_bytes, detail::align_up(compiler.size, 4)) << text;
-}
-
-template <std::uint64_t kSeed>
-void expect_random_layout() {
-  expect_same_layout(layout_of_compiler<RandomType<kSeed, 0>, RandomType<kSeed, 1>, RandomType<kSeed, 2>,
-                                        RandomType<kSeed, 3>, RandomType<kSeed, 4>, RandomType<kSeed, 5>>());
-}
-
-TEST(Layout, IsThatOfACStruct) {
-  const auto for_each_seed = []<std::uint64_t... kSeeds>(std::integer_sequence<std::uint64_t, kSeeds...>) {
-    (expect_random_layout<kSeeds>(), ...);
-  };
-  for_each_seed(std::make_integer_sequence<std::uint64_t, 150>{});
-}
-
-// The test vectors of the reference system's kernel ABI: hidden pointers first, bool in 4 bytes, grid words
-// behind the arguments, the size rounded up.
-TEST(Layout, HiddenPointersGridWordsAndTail) {
-  struct Vector {
-    const char* signature;
-    std::uint32_t hidden;
-    std::vector<std::uint32_t> offsets;
-    std::uint32_t grid;
-    std::uint32_t size;
-  };
-  const Vector vectors[] = {
-      {"tensor, i32, f64, bool", 3, {24, 32, 40, 48}, 52, 64},
-      {"i32, bool", 0, {0, 4}, 8, 20},
-      {"i32, i32", 2, {16, 20}, 24, 40},
-      {"tensor", 0, {0}, 8, 24},
-      {"f32, i64", 2, {16, 24}, 32, 48},
-      {"tensor, tensor, tensor, i32", 3, {24, 32, 40, 48}, 52, 64},
-      {"bool", 1, {8}, 12, 24},
-      {"", 0, {}, 0, 12},
-      {"i8, i16, f16, u8", 0, {0, 2, 4, 6}, 8, 20},  // the small kinds take their natural size
-  };
-  for (const Vector& v : vectors) {
-    const AbiDescriptor abi{.hidden_pointers = v.hidden, .bool_bytes = 4, .grid_words = true, .round_up_tail = true};
-    const ArgumentLayout layout = compute_layout(parse_signature(v.signature), abi, kMaxArgumentBytes).take();
-    ASSERT_EQ(layout.slots.size(), v.offsets.size()) << v.signature;
-    for (std::size_t i = 0; i < v.offsets.size(); ++i) {
-      EXPECT_EQ(layout.slots[i].offset, v.offsets[i]) << v.signature << " at " << i;
-    }
-    EXPECT_EQ(layout.grid_offset, v.grid) << v.signature;
-    EXPECT_EQ(layout.size_bytes, v.size) << v.signature;
-  }
-}
-
-TEST(Layout, RefusesMalformedParameters) {
-  const auto status = [](const char* text) {
-    return compute_layout(parse_signature(text), AbiDescriptor{}, kMaxArgumentBytes).status();
-  };
-  expect_refused(status("i32, tensor align=3"), {"parameter 1", "alignment of 3"});
-  expect_refused(status("tensor align=0"), {"parameter 0", "alignment of 0"});
-  expect_refused(status("bytes(4,3)"), {"parameter 0", "alignment of 3"});
-  expect_refused(status("bytes(4,128)"), {"parameter 0", "alignment of 128", "at most 64"});
-  expect_refused(status("bytes(0,4)"), {"parameter 0", "0 bytes"});
-  expect_refused(status("bytes(4097,4)"), {"parameter 0", "4097 bytes", "4096"});
-  expect_refused(status("i32, i32 range=5..4"), {"parameter 1", "empty range 5..4"});
-  Signature unknown(1);
-  unknown[0].kind = static_cast<ArgKind>(77);
-  expect_refused(compute_layout(unknown, AbiDescriptor{}, kMaxArgumentBytes).status(), {"parameter 0", "77"});
-}
-
-TEST(Layout, RefusesWhatIsLargerThanTheLimit) {
-  EXPECT_TRUE(compute_layout(parse_signature("bytes(4088), i64"), AbiDescriptor{}, 4096).ok());
-  expect_refused(compute_layout(parse_signature("bytes(4089), i64"), AbiDescriptor{}, 4096).status(),
-                 {"4104", "parameter 1", "4096"});
-  // What the ABI adds by itself counts too.
-  const AbiDescriptor grid{.grid_words = true};
-  EXPECT_TRUE(compute_layout(parse_signature("bytes(4084)"), grid, 4096).ok());
-  expect_refused(compute_layout(parse_signature("bytes(4088)"), grid, 4096).status(), {"4100", "4096"});
-  expect_refused(compute_layout({}, AbiDescriptor{.hidden_pointers = 3}, 16).status(), {"24", "16"});
-}
 
 // --- Packing ---
 

@@ -8,8 +8,6 @@
 namespace slipway::internal {
 namespace {
 
-constexpr AbiDescriptor kCpuAbi{};
-
 Result<std::unique_ptr<KernelCode>> make_code(std::string name, Signature signature) {
   auto layout = compute_layout(signature, kCpuAbi, kMaxArgumentBytes);
   if (!layout.ok()) return layout.status();

@@ -1,5 +1,6 @@
 #include "drivers/null/null_driver.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <utility>
@@ -12,14 +13,18 @@
 namespace slipway::internal {
 namespace {
 
-constexpr AbiDescriptor kAbi{};
+// What `abi` may be. Without it, arguments lie as on cpu.
+constexpr const AbiDescriptor* kAbis[] = {&kPlainAbi, &kAscendAbi, &kAscendSimtAbi, &kCudaAbi};
+// Recognisable in what was stored, and below all memory.
+constexpr std::uint64_t kControlAddress = std::uint64_t{1} << 43;
 constexpr std::uint32_t kAlignment = 256;
 constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 44;  // no host pointer: touching one would be a bug
 
 // Takes every name: of a table with the table's signatures, otherwise with the one that is given.
 class NullModule final : public DriverModule {
  public:
-  explicit NullModule(std::span<const KernelDef> kernels) {
+  NullModule(std::span<const KernelDef> kernels, const AbiDescriptor& abi, std::uint64_t most_blocks)
+      : abi_(abi), most_blocks_(most_blocks) {
     for (const KernelDef& def : kernels) {
       rows_.emplace_back(def.name, Signature(def.parameters, def.parameters + def.parameter_count));
     }
@@ -34,30 +39,35 @@ class NullModule final : public DriverModule {
       return Status(ErrorCode::kInvalidArgument, "the null device was asked for the kernel '" + name +
                                                      "', which is in no table; pass a signature with the name");
     }
-    auto layout = compute_layout(*signature, kAbi, kMaxArgumentBytes);
+    auto layout = compute_layout(*signature, abi_, kMaxArgumentBytes, kControlAddress);
     if (!layout.ok()) return layout.status();
     auto code = std::make_unique<KernelCode>();
     code->name = name;
     code->signature = *signature;
     code->layout = std::move(layout.value());
+    code->most_blocks = most_blocks_;
     return code;
   }
 
  private:
+  const AbiDescriptor& abi_;
+  const std::uint64_t most_blocks_;
   std::vector<std::pair<std::string, Signature>> rows_;
 };
 
 class NullDriver final : public Driver {
  public:
-  NullDriver(DeviceInfo info, const NullOptions& null_options, const EngineOptions& options,
-             DriverEnvironment& environment)
+  NullDriver(DeviceInfo info, const AbiDescriptor& abi, std::uint64_t most_blocks, const NullOptions& null_options,
+             const EngineOptions& options, DriverEnvironment& environment)
       : info_(std::move(info)),
+        abi_(abi),
+        most_blocks_(most_blocks),
         environment_(environment),
         executor_(null_options, environment),
         engine_(options, &walk<NullExecutor>, &executor_) {}
 
   const DeviceInfo& info() const override { return info_; }
-  const AbiDescriptor& abi() const override { return kAbi; }
+  const AbiDescriptor& abi() const override { return abi_; }
 
   Result<std::shared_ptr<DriverStream>> create_stream(const StreamOptions& options) override {
     Lane* lane = engine_.acquire_lane(options.ring_bytes, options.priority, environment_.wait_rules);
@@ -94,7 +104,7 @@ class NullDriver final : public Driver {
   void forget_memory(DevicePtr) override {}
 
   Result<std::unique_ptr<DriverModule>> load_table(std::span<const KernelDef> kernels) override {
-    return std::unique_ptr<DriverModule>(std::make_unique<NullModule>(kernels));
+    return std::unique_ptr<DriverModule>(std::make_unique<NullModule>(kernels, abi_, most_blocks_));
   }
   Result<std::unique_ptr<DriverModule>> load_library(const std::string&) override { return load_table({}); }
   Result<std::unique_ptr<DriverModule>> load_source(std::string_view, std::string_view) override {
@@ -117,15 +127,29 @@ class NullDriver final : public Driver {
 
  private:
   DeviceInfo info_;
+  const AbiDescriptor& abi_;
+  const std::uint64_t most_blocks_;
   DriverEnvironment& environment_;
   std::atomic<std::uint64_t> next_address_{kFirstAddress};
   NullExecutor executor_;
   Engine engine_;
 };
 
+Result<const AbiDescriptor*> read_abi(const Uri& uri) {
+  const auto wanted = uri.text("abi");
+  if (!wanted) return &kCpuAbi;
+  std::string names;
+  for (const AbiDescriptor* abi : kAbis) {
+    if (*wanted == abi->name) return abi;
+    names += (names.empty() ? "" : ", ") + std::string(abi->name);
+  }
+  return Status(ErrorCode::kInvalidArgument, "the null device was asked for the ABI '" + std::string(*wanted) +
+                                                 "', and it knows " + names + "; leave it out for that of cpu");
+}
+
 Result<std::unique_ptr<Driver>> open_null(const Uri& uri, DriverEnvironment& environment) {
-  if (Status status = uri.allow_only(
-          {"store", "busy_us", "workers", "fault_at", "spin_us", "affinity", "blocking", "wait_limit_ms"});
+  if (Status status = uri.allow_only({"store", "abi", "block_cap", "busy_us", "workers", "fault_at", "spin_us",
+                                      "affinity", "blocking", "wait_limit_ms"});
       !status.ok()) {
     return status;
   }
@@ -133,7 +157,10 @@ Result<std::unique_ptr<Driver>> open_null(const Uri& uri, DriverEnvironment& env
   auto busy = uri.number("busy_us", 0, 0, 1'000'000);
   auto workers = uri.number("workers", uri.text("busy_us") ? 1 : 0, 0, 256);
   auto fault = uri.number("fault_at", 0, 1, std::numeric_limits<std::int64_t>::max());
-  for (const Status& status : {store.status(), busy.status(), workers.status(), fault.status()}) {
+  auto block_cap = uri.number("block_cap", 0, 1, 65535);
+  auto abi = read_abi(uri);
+  for (const Status& status :
+       {store.status(), busy.status(), workers.status(), fault.status(), block_cap.status(), abi.status()}) {
     if (!status.ok()) return status;
   }
   NullOptions null_options;
@@ -154,14 +181,21 @@ Result<std::unique_ptr<Driver>> open_null(const Uri& uri, DriverEnvironment& env
   info.name = busy.value() > 0 ? "timed device, " + std::to_string(busy.value()) + " us per kernel" : "runs nothing";
   // The limits of common hardware, so that plans made here hold elsewhere.
   info.max_grid = {kMost, 65535, 65535};
+  if (abi.value()->grid_words) {
+    // One number of blocks is what such a device is given, so the dimensions are free.
+    info.max_grid = {kMost, kMost, kMost};
+    info.max_grid_blocks = 65535;
+  }
   info.max_block = {1024, 1024, 64};
   info.max_block_items = 1024;
   info.max_shared_bytes = 48U << 10;
-  info.max_argument_bytes = kMaxArgumentBytes;
+  info.max_argument_bytes = std::min(kMaxArgumentBytes, abi.value()->limit_bytes);
   info.memory_alignment = kAlignment;
   info.workers = options.workers;
   info.runs_kernels = false;
-  return std::unique_ptr<Driver>(std::make_unique<NullDriver>(std::move(info), null_options, options, environment));
+  return std::unique_ptr<Driver>(std::make_unique<NullDriver>(std::move(info), *abi.value(),
+                                                              static_cast<std::uint64_t>(block_cap.value()),
+                                                              null_options, options, environment));
 }
 
 Result<std::string> probe_null() { return std::string("always there; runs nothing"); }
@@ -170,6 +204,8 @@ Result<std::string> probe_null() { return std::string("always there; runs nothin
 
 const DriverEntry kNullDriver{"null",
                               "store            keeps what it was given, for tests\n"
+                              "abi=NAME         packs as plain, ascend, ascend-simt or cuda (default: as cpu)\n"
+                              "block_cap=N      at most N blocks are started, whatever the grid\n"
                               "busy_us=T        a timed device: a worker is busy T us per kernel\n"
                               "workers=N        threads, 0 to 256 (default 0: in-line; 1 with busy_us)\n"
                               "fault_at=N       the device is lost at launch N\n"

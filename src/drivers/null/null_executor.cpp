@@ -48,6 +48,7 @@ void NullExecutor::launch(const LaunchRecord& launch, Lane& lane) {
   work.block = extent ? extent->block : Dim3{1, 1, 1};
   work.shared_bytes = extent ? extent->shared_bytes : 0;
   work.total_blocks = std::uint64_t{work.grid.x} * work.grid.y * work.grid.z;
+  work.launched_blocks = block_count(work.grid, code.most_blocks);
   const std::byte* arguments = arguments_of(launch);
   work.arguments.assign(arguments, arguments + code.layout.size_bytes);
   store(std::move(work));

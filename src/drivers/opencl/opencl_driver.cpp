@@ -30,7 +30,7 @@ class OpenClDriver final : public Driver {
       : shared_(std::make_shared<OpenClShared>(environment)), info_(std::move(info)), context_(std::move(context)) {}
 
   const DeviceInfo& info() const override { return info_; }
-  const AbiDescriptor& abi() const override { return abi_; }
+  const AbiDescriptor& abi() const override { return kOpenClAbi; }
 
   Result<std::shared_ptr<DriverStream>> create_stream(const StreamOptions& options) override;
   Result<std::shared_ptr<DriverStream>> adopt_stream(void* native) override;
@@ -77,7 +77,6 @@ class OpenClDriver final : public Driver {
   void release(DevicePtr address);
 
   const std::shared_ptr<OpenClShared> shared_;
-  const AbiDescriptor abi_;
   const DeviceInfo info_;
   mutable std::mutex mutex_;  // guards the rest; nothing is called or locked inside
   std::shared_ptr<ClContext> context_;

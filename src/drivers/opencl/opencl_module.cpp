@@ -104,7 +104,7 @@ Result<std::unique_ptr<KernelCode>> OpenClModule::kernel(const std::string& name
     kernel->signature = *signature;
   }
   Result<ArgumentLayout> layout =
-      compute_layout(kernel->signature, AbiDescriptor{}, context.device.limits.max_argument_bytes);
+      compute_layout(kernel->signature, kOpenClAbi, context.device.limits.max_argument_bytes);
   if (!layout.ok()) return invalid("kernel '" + name + "': " + layout.status().details().sentence);
   kernel->layout = std::move(layout.value());
 
