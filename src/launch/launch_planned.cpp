@@ -134,6 +134,12 @@ Reason reason_of(GuardMiss miss) noexcept {
                                        : Reason::kGuardDtype;
 }
 
+// The grid of a call whose plan computes it; then the call is one that was given its grid.
+[[gnu::noinline]] void launch_by_rule(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed,
+                                      std::uint64_t addresses) {
+  detail::launch_grid(plan, stream, plan.grid->evaluate(packed), packed, addresses);
+}
+
 }  // namespace
 
 [[gnu::noinline]] void launch_missed(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape,
@@ -175,9 +181,10 @@ using internal::PlanImpl;
 using internal::StreamImpl;
 
 void launch_static(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed, std::uint64_t addresses) {
-  const bool plain = &stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0;
+  const bool plain = &stream.device() == plan.static_for && (addresses & plan.guard_bits) == 0;
   if (plain && internal::try_launch<true>(plan, stream, nullptr, packed)) [[likely]]
     return;
+  if (plan.grid) return internal::launch_by_rule(plan, stream, packed, addresses);
   internal::launch_checked(plan, stream, plan.shape, nullptr, packed);
 }
 
