@@ -37,8 +37,11 @@ class Parser {
 
  private:
   [[noreturn]] void fail(std::size_t position, const std::string& reason) const {
-    throw Error(ErrorCode::kInvalidArgument, "the grid '" + std::string(text_) + "' cannot be read at position " +
-                                                 std::to_string(position) + ": " + reason);
+    std::string shown(text_);  // what a sentence cannot contain
+    std::replace_if(
+        shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
+    throw Error(ErrorCode::kInvalidArgument,
+                "the grid '" + shown + "' cannot be read at position " + std::to_string(position) + ": " + reason);
   }
   std::string found() const {
     if (at_ >= end_) return at_ < text_.size() ? "the end of the tuple" : "the end";
