@@ -50,7 +50,8 @@ inline bool apply(GridOp op, std::int64_t a, std::int64_t b, std::int64_t& resul
     case GridOp::kMin: result = std::min(a, b); return true;
     case GridOp::kMax: result = std::max(a, b); return true;
     case GridOp::kArgument:
-    case GridOp::kConstant: break;
+    case GridOp::kConstant:
+    case GridOp::kStore: break;
   }
   return false;
 }
@@ -70,6 +71,7 @@ const char* name_of(GridOp op) noexcept {
     case GridOp::kMax: return "max";
     case GridOp::kArgument: return "argument";
     case GridOp::kConstant: return "constant";
+    case GridOp::kStore: return "store";
   }
   return "unknown";
 }
@@ -109,44 +111,49 @@ bool GridProgram::add(const GridInstruction& instruction, GridFailure& failure) 
   return false;
 }
 
-void GridProgram::finish() {
-  std::size_t kept = 0;
-  for (const GridInstruction& instruction : code_) {
-    const bool binary = instruction.op > GridOp::kNegate;
-    if (binary && kept > 1 && code_[kept - 1].op == GridOp::kConstant) {
-      const std::int64_t right = code_[kept - 1].value;
-      code_[kept - 1] = instruction;
-      code_[kept - 1].immediate = true;
-      code_[kept - 1].value = right;
+void append_dimension(std::vector<GridInstruction>& code, const GridProgram& program, std::uint32_t dimension) {
+  for (const GridInstruction& instruction : program.code()) {
+    // What stands in front of a binary operation computes its right operand; a constant stands alone.
+    if (instruction.op > GridOp::kNegate && code.back().op == GridOp::kConstant) {
+      const std::int64_t right = code.back().value;
+      code.back() = instruction;
+      code.back().immediate = true;
+      code.back().value = right;
     } else {
-      code_[kept++] = instruction;
+      code.push_back(instruction);
     }
   }
-  code_.resize(kept);
+  code.push_back({.op = GridOp::kStore, .source = dimension});
 }
 
-std::int64_t GridProgram::evaluate(const std::byte* packed, GridFailure& failure) const noexcept {
+bool evaluate_grid(const std::vector<GridInstruction>& code, const std::byte* packed, std::int64_t (&grid)[3],
+                   GridFailure& failure) noexcept {
   std::int64_t stack[kGridStack];
-  std::size_t depth = 0;
-  std::int64_t top = 0;  // what would lie on the stack, beside it
-  for (const GridInstruction& i : code_) {
-    if (i.op <= GridOp::kConstant) {
-      stack[depth++] = top;
-      top = i.value;
-      if (i.op == GridOp::kArgument && !load_integer(i.kind, packed + i.packed_offset, top)) [[unlikely]] {
+  std::int64_t* waiting = stack;  // behind the last value that waits
+  std::int64_t top = 0;           // what would lie on top of them, in a register
+  for (const GridInstruction& i : code) {
+    if (i.op == GridOp::kArgument) {
+      *waiting++ = top;
+      if (!load_integer(i.kind, packed + i.packed_offset, top)) [[unlikely]] {
         failure = {&i, top, 0};
-        return 0;
+        return false;
       }
-      continue;
-    }
-    const std::int64_t left = i.immediate ? top : i.op == GridOp::kNegate ? 0 : stack[--depth];
-    const std::int64_t right = i.immediate ? i.value : top;
-    if (!apply(i.op, left, right, top)) [[unlikely]] {
-      failure = {&i, left, right};
-      return 0;
+    } else if (i.op == GridOp::kStore) {
+      grid[i.source] = top;
+      waiting = stack;
+    } else if (i.op == GridOp::kConstant) {
+      *waiting++ = top;
+      top = i.value;
+    } else {
+      const std::int64_t left = i.immediate ? top : i.op == GridOp::kNegate ? 0 : *--waiting;
+      const std::int64_t right = i.immediate ? i.value : top;
+      if (!apply(i.op, left, right, top)) [[unlikely]] {
+        failure = {&i, left, right};
+        return false;
+      }
     }
   }
-  return top;
+  return true;
 }
 
 }  // namespace slipway::internal

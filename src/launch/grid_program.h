@@ -20,6 +20,7 @@ constexpr std::size_t kMaxGridText = 4000;
 enum class GridOp : std::uint8_t {
   kArgument,  // pushes the argument
   kConstant,  // pushes the value
+  kStore,     // takes the value: it is the dimension `source`
   kNegate,
   // Of two operands. The right one is on the stack, or in the instruction (`immediate`).
   kAdd,
@@ -40,7 +41,7 @@ struct GridInstruction {
   bool immediate = false;
   ArgKind kind = ArgKind::kI64;     // arguments
   std::uint16_t position = 0;       // in the text
-  std::uint32_t source = 0;         // arguments: which parameter of the kernel
+  std::uint32_t source = 0;         // arguments: which parameter of the kernel; kStore: which dimension
   std::uint32_t packed_offset = 0;  // arguments: where it lies in the packed run-time arguments
   std::int64_t value = 0;           // constants, and right operands that are
 };
@@ -52,25 +53,26 @@ struct GridFailure {
   std::int64_t right = 0;
 };
 
-// One dimension of a grid.
+// One dimension of a grid, while it is made.
 class GridProgram {
  public:
   // Adds an instruction. What has only constants to work on is done now: false when that has no result, with the
   // failure, and the program is then of no use.
   bool add(const GridInstruction& instruction, GridFailure& failure);
-  // Puts constants on the right into their operations. Nothing may be added afterwards.
-  void finish();
-
   bool is_constant() const noexcept { return code_.size() == 1 && code_.front().op == GridOp::kConstant; }
   std::int64_t constant() const noexcept { return code_.front().value; }
   const std::vector<GridInstruction>& code() const noexcept { return code_; }
-  std::vector<GridInstruction>& code() noexcept { return code_; }
-
-  std::int64_t evaluate(const std::byte* packed, GridFailure& failure) const noexcept;
 
  private:
   std::vector<GridInstruction> code_;
 };
+
+// Adds the dimension to what is evaluated. Constants on the right go into their operations.
+void append_dimension(std::vector<GridInstruction>& code, const GridProgram& program, std::uint32_t dimension);
+
+// Stores the dimensions that the code is about. False: one of them has no result.
+bool evaluate_grid(const std::vector<GridInstruction>& code, const std::byte* packed, std::int64_t (&grid)[3],
+                   GridFailure& failure) noexcept;
 
 // An integer of the kind. False: a u64 that does not fit.
 bool load_integer(ArgKind kind, const std::byte* from, std::int64_t& value) noexcept;

@@ -66,11 +66,12 @@ PlanGrid::PlanGrid(const GridRule& rule, std::string kernel, const Signature& si
       if (index == i) take_fixed(sources_[i], kernel_, i, signature[i], argument);
     }
   }
-  for (std::size_t d = 0; !is_function_ && d < programs_.size(); ++d) take_expression(d, signature);
+  if (is_function_) return;
+  for (std::uint32_t d = 0; d < rule_->programs.size(); ++d) take_dimension(d, signature);
 }
 
-void PlanGrid::take_expression(std::size_t dimension, const Signature& signature) {
-  GridProgram& program = programs_[dimension];
+void PlanGrid::take_dimension(std::uint32_t dimension, const Signature& signature) {
+  GridProgram program;
   for (GridInstruction instruction : rule_->programs[dimension].code()) {
     if (instruction.op == GridOp::kArgument) {
       const std::uint32_t index = instruction.source;
@@ -90,57 +91,57 @@ void PlanGrid::take_expression(std::size_t dimension, const Signature& signature
       }
     }
     GridFailure failure;
-    if (!program.add(instruction, failure)) throw_failure(dimension, failure, nullptr);
+    if (!program.add(instruction, failure)) throw_failure(failure, nullptr);
   }
-  program.finish();
+  if (!program.is_constant()) return append_dimension(code_, program, dimension);
+  (dimension == 0 ? constants_.x : dimension == 1 ? constants_.y : constants_.z) = program.constant();
 }
 
 std::optional<Extent> PlanGrid::constant() const noexcept {
-  if (is_function_) return std::nullopt;
-  for (const GridProgram& program : programs_) {
-    if (!program.is_constant()) return std::nullopt;
-  }
-  return Extent{programs_[0].constant(), programs_[1].constant(), programs_[2].constant()};
+  if (is_function_ || !code_.empty()) return std::nullopt;
+  return constants_;
 }
 
 void PlanGrid::locate(std::span<const std::uint32_t> parameters, std::span<const std::uint32_t> packed_offsets) {
   for (std::size_t i = 0; i < parameters.size(); ++i) sources_[parameters[i]].packed_offset = packed_offsets[i];
-  for (GridProgram& program : programs_) {
-    for (GridInstruction& instruction : program.code()) {
-      if (instruction.op == GridOp::kArgument) instruction.packed_offset = sources_[instruction.source].packed_offset;
-    }
+  for (GridInstruction& i : code_) {
+    if (i.op == GridOp::kArgument) i.packed_offset = sources_[i.source].packed_offset;
   }
 }
 
 Extent PlanGrid::evaluate(const std::byte* packed) const {
   if (is_function_) return call(packed);
   GridFailure failure;
-  std::int64_t grid[3];
-  for (std::size_t d = 0; d < 3; ++d) {
-    grid[d] = programs_[d].is_constant() ? programs_[d].constant() : programs_[d].evaluate(packed, failure);
-    if (failure.at) [[unlikely]]
-      throw_failure(d, failure, packed);
-  }
+  std::int64_t grid[3] = {constants_.x, constants_.y, constants_.z};
+  if (!evaluate_grid(code_, packed, grid, failure)) [[unlikely]]
+    throw_failure(failure, packed);
   return {grid[0], grid[1], grid[2]};
 }
 
 // `packed` null: the plan is being made, and only fixed arguments are known.
-void PlanGrid::throw_failure(std::size_t dimension, const GridFailure& failure, const std::byte* packed) const {
+void PlanGrid::throw_failure(const GridFailure& failure, const std::byte* packed) const {
+  const std::uint16_t position = failure.at->position;
   const std::string where = "the grid '" + rule_->text + "' of kernel '" + kernel_ + "' has no result at position " +
-                            std::to_string(failure.at->position) + ": ";
-  if (failure.at->op == GridOp::kArgument)
+                            std::to_string(position) + ": ";
+  if (failure.at->op == GridOp::kArgument) {
     throw too_large(where + "'" + rule_->names[failure.at->source] + "'", failure.left);
+  }
+  // The values of the names in this dimension.
   std::string values;
   std::vector<std::uint32_t> named;
-  for (const GridInstruction& i : rule_->programs[dimension].code()) {
-    if (i.op != GridOp::kArgument || std::find(named.begin(), named.end(), i.source) != named.end()) continue;
-    named.push_back(i.source);
-    const GridSource& source = sources_[i.source];
-    std::int64_t value = source.value;
-    if (source.from == GridSource::From::kCall) {
-      if (!packed || !load_integer(source.kind, packed + source.packed_offset, value)) continue;
+  const auto has_position = [&](const GridInstruction& i) { return i.position == position && i.op == failure.at->op; };
+  for (const GridProgram& program : rule_->programs) {
+    if (std::none_of(program.code().begin(), program.code().end(), has_position)) continue;
+    for (const GridInstruction& i : program.code()) {
+      if (i.op != GridOp::kArgument || std::find(named.begin(), named.end(), i.source) != named.end()) continue;
+      named.push_back(i.source);
+      const GridSource& source = sources_[i.source];
+      std::int64_t value = source.value;
+      if (source.from == GridSource::From::kCall) {
+        if (!packed || !load_integer(source.kind, packed + source.packed_offset, value)) continue;
+      }
+      values += (values.empty() ? ", with " : ", ") + rule_->names[i.source] + " = " + std::to_string(value);
     }
-    values += (values.empty() ? ", with " : ", ") + rule_->names[i.source] + " = " + std::to_string(value);
   }
   throw Error(ErrorCode::kInvalidArgument, where + describe(failure) + values + "; pass values that have a grid");
 }

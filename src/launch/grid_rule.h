@@ -60,14 +60,15 @@ class PlanGrid {
   Extent evaluate(const std::byte* packed) const;
 
  private:
-  void take_expression(std::size_t dimension, const Signature& signature);
-  [[noreturn]] void throw_failure(std::size_t dimension, const GridFailure& failure, const std::byte* packed) const;
+  void take_dimension(std::uint32_t dimension, const Signature& signature);
+  [[noreturn]] void throw_failure(const GridFailure& failure, const std::byte* packed) const;
   Extent call(const std::byte* packed) const;
 
   std::shared_ptr<const GridRuleImpl> rule_;
   std::string kernel_;
   bool is_function_;
-  GridPrograms programs_;
+  Extent constants_;                   // the dimensions that no call changes
+  std::vector<GridInstruction> code_;  // computes the others
   std::vector<GridSource> sources_;
 };
 
