@@ -97,11 +97,15 @@ int main() {
   const auto site = [](const Workload& w) { w.launch_site(); };
   const auto planned = [](const Workload& w) { w.launch_planned(); };
   const auto grid = [](const Workload& w) { w.launch_grid(); };
+  const auto expression = [](const Workload& w) { w.launch_expression(); };
+  const auto function = [](const Workload& w) { w.launch_function(); };
   const auto general = [](const Workload& w) { w.launch_general(); };
   bool ok = count_on("typed", kThreaded, true, false, true, typed);
   ok = count_on("site", kThreaded, true, false, true, site) && ok;
   ok = count_on("typed_shared", kThreaded, true, true, true, typed) && ok;
   ok = count_on("typed_grid", kThreaded, true, false, true, grid) && ok;
+  ok = count_on("grid_expression", kThreaded, true, false, true, expression) && ok;
+  ok = count_on("grid_function", kThreaded, true, false, true, function) && ok;
   ok = count_on("planned", kThreaded, true, false, true, planned) && ok;
   ok = count_on("general", kThreaded, true, false, true, general) && ok;
   ok = count_on("typed_inline", "cpu:inline", false, false, true, typed) && ok;

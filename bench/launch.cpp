@@ -10,6 +10,7 @@ using namespace bench;
 void add(Rows& rows, Partner& partner, Report& report) {
   add_floors(rows, partner);
   add_launches(rows);
+  add_grids(rows);
   add_opencl(rows, report);
 #if !defined(SLIPWAY_BENCH_BOOST)
   report.skipped.push_back("boost::lockfree::spsc_queue: this was built without Boost");

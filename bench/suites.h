@@ -39,6 +39,7 @@ struct Report {
 
 void add_floors(Rows& rows, Partner& partner);
 void add_launches(Rows& rows);
+void add_grids(Rows& rows);
 // False, with a line in the report: there is no OpenCL device, or this was built without it.
 bool add_opencl(Rows& rows, Report& report);
 

@@ -1,8 +1,8 @@
 // Launch plans: a launch prepared once, so that repeating it is copying its bytes.
 //
 // A plan holds a kernel, the packed arguments as a template with the fixed ones filled in, and perhaps a
-// static launch shape. It is immutable and shared; it keeps its kernel and module alive, and what it submitted
-// runs even when it is dropped right after. Any thread.
+// static launch shape, or a rule that computes each call's grid. It is immutable and shared; it keeps its kernel and
+// module alive, and what it submitted runs even when it is dropped right after. Any thread.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@
 
 #include "slipway/argument.h"
 #include "slipway/export.h"
+#include "slipway/grid.h"
 #include "slipway/module.h"
 #include "slipway/stream.h"
 
@@ -26,9 +27,12 @@ struct PlanImpl;
 }
 
 struct PlanOptions {
-  // Static shape: checked now, never again. Without it every launch brings its grid, and `block`,
-  // `shared_bytes` and `spread` below still hold.
+  // Static shape: checked now, never again. Without it every launch brings its grid, unless `grid` is given, and
+  // `block`, `shared_bytes` and `spread` below still hold.
   std::optional<LaunchShape> shape{};
+  // Computes each call's grid from its arguments and the fixed ones (grid.h). A rule that needs none but fixed ones
+  // makes the shape static. Not together with `shape`.
+  std::optional<GridRule> grid{};
   Extent block{0, 0, 0};
   std::int64_t shared_bytes = 0;
   bool spread = false;
@@ -61,20 +65,21 @@ class SLIPWAY_API LaunchPlan {
       launch_arguments(stream, std::nullopt, arguments);
     }
   }
-  // `grid` is given exactly when the plan has no static shape.
+  // `grid` is given exactly when takes_grid().
   void launch_arguments(const Stream& stream, std::optional<Extent> grid, std::span<const Argument> arguments) const;
 
   // A handle whose argument types are compared with the signature once, here, and by the compiler at each
   // call. Tensor<T>, the exact scalar types, and structs for bytes. Throws InvalidArgument naming the first
   // parameter that differs.
   template <class... Args>
-  TypedLaunch<Args...> typed() const;  // of a plan with a static shape
+  TypedLaunch<Args...> typed() const;  // of a plan with a static shape or a grid rule
   template <class... Args>
-  TypedGridLaunch<Args...> typed_grid() const;  // of a plan without: each call brings its grid
+  TypedGridLaunch<Args...> typed_grid() const;  // of a plan that takes_grid()
 
   const Kernel& kernel() const;
   std::size_t runtime_argument_count() const;
   bool has_static_shape() const;
+  bool takes_grid() const;  // does each launch bring its grid? Not with a static shape or a grid rule
 
   explicit operator bool() const noexcept { return impl_ != nullptr; }
   const std::shared_ptr<internal::PlanImpl>& impl() const noexcept { return impl_; }
@@ -96,7 +101,7 @@ struct WireType<Tensor<T>> {
   static Parameter parameter() noexcept { return parameter_of<T*>(); }
 };
 
-SLIPWAY_API void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> parameters, bool wants_static);
+SLIPWAY_API void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> parameters, bool takes_grid);
 // `addresses`: those of all tensors, or'ed.
 SLIPWAY_API void launch_static(const internal::PlanImpl& plan, internal::StreamImpl& stream, const std::byte* packed,
                                std::uint64_t addresses);
@@ -181,13 +186,13 @@ class TypedGridLaunch {
 template <class... Args>
 TypedLaunch<Args...> LaunchPlan::typed() const {
   const std::array<Parameter, sizeof...(Args)> parameters{detail::WireType<Args>::parameter()...};
-  detail::check_typed(impl_.get(), parameters, true);
+  detail::check_typed(impl_.get(), parameters, false);
   return TypedLaunch<Args...>(impl_);
 }
 template <class... Args>
 TypedGridLaunch<Args...> LaunchPlan::typed_grid() const {
   const std::array<Parameter, sizeof...(Args)> parameters{detail::WireType<Args>::parameter()...};
-  detail::check_typed(impl_.get(), parameters, false);
+  detail::check_typed(impl_.get(), parameters, true);
   return TypedGridLaunch<Args...>(impl_);
 }
 

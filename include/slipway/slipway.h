@@ -7,6 +7,7 @@
 #include "slipway/error.h"
 #include "slipway/export.h"
 #include "slipway/graph.h"
+#include "slipway/grid.h"
 #include "slipway/hooks.h"
 #include "slipway/memory.h"
 #include "slipway/module.h"

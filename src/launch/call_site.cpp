@@ -40,17 +40,6 @@ bool takes_parameter(std::span<const Argument> arguments) {
                      [](const Argument& a) { return a.category() == Argument::Category::kParameter; });
 }
 
-LaunchShape shape_of(const Candidate& candidate, const std::optional<Extent>& grid) {
-  const PlanOptions& plan = candidate.plan;
-  if (plan.shape) return *plan.shape;
-  LaunchShape shape;
-  shape.grid = grid.value_or(Extent{});
-  shape.block = plan.block;
-  shape.shared_bytes = plan.shared_bytes;
-  shape.spread = plan.spread;
-  return shape;
-}
-
 }  // namespace
 
 const PlanImpl* no_plan() noexcept {
@@ -64,13 +53,13 @@ SiteImpl::SiteImpl(std::shared_ptr<SelectorImpl> selector, CallSiteOptions optio
   const SelectorImpl::State state = selector_->look();
   const Candidate& first = state.candidates->front();
   device_ = first.kernel.impl()->device;
-  brings_grid_ = !first.plan.shape.has_value();
+  brings_grid_ = internal::brings_grid(first.plan);
   std::uint32_t packed = 0;
   for (const Parameter& p : runtime_signature()) {  // as detail::PackedArguments lays them out
-    const std::uint32_t align = alignment_of(p, AbiDescriptor{});
+    const std::uint32_t align = alignment_of(p, kNaturalAbi);
     packed = (packed + align - 1) / align * align;
     packed_offsets_.push_back(packed);
-    packed += size_of(p, AbiDescriptor{});
+    packed += size_of(p, kNaturalAbi);
   }
   counts_.name = name_;
   counts_.schema_hash = schema_hash(runtime_signature());
@@ -314,7 +303,7 @@ void SiteImpl::general(const SiteCall& call, SiteReason reason, std::optional<Ca
   if (!candidate) candidate = pick(call, reason, arguments);
   KernelImpl& kernel = *candidate->kernel.impl();
   device_->check_usable("a launch", kernel.generation);
-  const LaunchShape shape = given_shape ? *given_shape : shape_of(*candidate, call.grid);
+  const LaunchShape shape = given_shape ? *given_shape : shape_of(*candidate, call.grid, arguments);
   const CheckedShape checked = check_shape(device_->info(), kernel.code->name, shape);
   launch_general(stream, kernel, checked, all_arguments(*candidate, arguments));
   const std::lock_guard lock(mutex_);

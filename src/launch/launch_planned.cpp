@@ -175,6 +175,12 @@ Reason reason_of(GuardMiss miss) noexcept {
                                        : Reason::kGuardDtype;
 }
 
+// The grid of a call whose plan computes it; then the call is one that was given its grid.
+[[gnu::noinline]] void launch_by_rule(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed,
+                                      std::uint64_t addresses) {
+  detail::launch_grid(plan, stream, plan.grid->evaluate(packed), packed, addresses);
+}
+
 }  // namespace
 
 [[gnu::noinline]] void launch_missed(const PlanImpl& plan, StreamImpl& stream, const CheckedShape& shape,
@@ -225,9 +231,10 @@ using internal::SiteImpl;
 using internal::StreamImpl;
 
 void launch_static(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed, std::uint64_t addresses) {
-  const bool plain = &stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0;
+  const bool plain = &stream.device() == plan.static_for && (addresses & plan.guard_bits) == 0;
   if (plain && internal::try_launch<true>(plan, stream, nullptr, packed)) [[likely]]
     return;
+  if (plan.grid) return internal::launch_by_rule(plan, stream, packed, addresses);
   internal::launch_checked(plan, stream, plan.shape, nullptr, packed);
 }
 
@@ -254,15 +261,19 @@ namespace {
   const Stream to(stream.shared_from_this());
   site.launch({to, grid, {}, packed, addresses});
 }
-// The stream is entered, and left here.
+// The stream is entered, and left here. Functions that compute a grid may take long: they are called by the slow path.
 [[gnu::noinline]] void launch_site_indirect(SiteImpl& site, StreamImpl& stream, const std::byte* packed,
                                             std::uint64_t addresses, const PlanImpl& plan) {
-  if (&stream.device() == plan.device && !plan.shape.empty &&
-      internal::check_guards(plan, packed) == internal::GuardMiss::kNone) {
-    if (internal::launch_entered<false>(plan, stream, nullptr, packed, &site.hits)) return;
-  } else {
-    stream.leave();
+  if (&stream.device() == plan.device && internal::check_guards(plan, packed) == internal::GuardMiss::kNone) {
+    CheckedShape shape;
+    Extent grid;
+    const bool computed = plan.grid && plan.grid->try_evaluate(packed, grid) && internal::take_grid(plan, grid, shape);
+    if (computed || (plan.has_static_shape && !plan.shape.empty)) {
+      if (internal::launch_entered<false>(plan, stream, computed ? &shape : nullptr, packed, &site.hits)) return;
+      return launch_site_slow(site, stream, packed, addresses);
+    }
   }
+  stream.leave();
   launch_site_slow(site, stream, packed, addresses);
 }
 
@@ -273,7 +284,7 @@ void launch_site(SiteImpl& site, StreamImpl& stream, const std::byte* packed, st
   if (!stream.try_enter()) [[unlikely]]
     return launch_site_slow(site, stream, packed, addresses);
   const PlanImpl& plan = *site.finalized.load(std::memory_order_seq_cst);
-  if (&stream.device() != plan.direct_for || (addresses & plan.guard_bits) != 0) [[unlikely]]
+  if (&stream.device() != plan.static_for || (addresses & plan.guard_bits) != 0) [[unlikely]]
     return launch_site_indirect(site, stream, packed, addresses, plan);
   if (!internal::launch_entered<true>(plan, stream, nullptr, packed, &site.hits)) [[unlikely]]
     launch_site_slow(site, stream, packed, addresses);

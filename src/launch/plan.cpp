@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "launch/plan_impl.h"
 
@@ -32,6 +33,20 @@ void take_fixed(PlanImpl& plan, const KernelCode& code, const PlanOptions& optio
     }
     plan.fixed.emplace_back(index, argument);
   }
+}
+
+// Where the grid comes from. A rule whose grid is always the same leaves it in plan.grid for build().
+void take_grid(PlanImpl& plan, const KernelCode& code, const PlanOptions& options) {
+  plan.has_static_shape = options.shape.has_value();
+  plan.takes_grid = !options.shape && !options.grid;
+  if (!options.grid) return;
+  if (options.shape) {
+    throw Error(ErrorCode::kInvalidArgument, "a plan for kernel '" + code.name +
+                                                 "' was given a static shape and a grid rule; give one of them, and "
+                                                 "with the rule the block and the shared bytes by themselves");
+  }
+  plan.grid = std::make_unique<PlanGrid>(*options.grid, code.name, code.signature, plan.fixed);
+  plan.has_static_shape = plan.grid->constant().has_value();
 }
 
 void lay_out_runtime(PlanImpl& plan, const KernelCode& code, std::uint32_t arguments_offset) {
@@ -81,6 +96,7 @@ void find_direct(PlanImpl& plan, const ArgumentLayout& layout, std::uint32_t arg
   if (plan.record_bytes > arguments_offset + plan.packed_bytes) return;
   plan.record_bytes = arguments_offset + plan.packed_bytes;
   plan.direct_for = plan.device;
+  if (plan.has_static_shape) plan.static_for = plan.device;
 }
 
 }  // namespace
@@ -108,18 +124,20 @@ std::shared_ptr<PlanImpl> build_plan(const Kernel& kernel, const PlanOptions& op
     plan->fallback = options.fallback;
   }
   const DeviceInfo& info = k.device->info();
-  plan->has_static_shape = options.shape.has_value();
+  take_fixed(*plan, code, options);
+  take_grid(*plan, code, options);
   LaunchShape shape = options.shape.value_or(LaunchShape{{}, options.block, options.shared_bytes, options.spread});
+  if (plan->grid && plan->has_static_shape) shape.grid = *std::exchange(plan->grid, nullptr)->constant();
   plan->shape = check_shape(info, code.name, shape);
   if (!plan->has_static_shape) plan->shape.flags |= kLaunchHasExtent;
   if (!plan->shape.empty) k.device->driver().check_launch(code, plan->shape.extent).throw_if_error();
 
-  take_fixed(*plan, code, options);
   plan->has_extent = (plan->shape.flags & kLaunchHasExtent) != 0;
   const std::uint32_t offset = sizeof(LaunchRecord) + (plan->has_extent ? sizeof(LaunchExtent) : 0);
   plan->record_bytes = round_up_record(offset + code.layout.size_bytes);
   lay_out_runtime(*plan, code, offset);
   if (code.layout.has_grid_words) plan->grid_words_at = offset + code.layout.grid_offset;
+  if (plan->grid) plan->grid->locate(plan->runtime_index, plan->packed_offsets);
   find_direct(*plan, code.layout, offset);
 
   static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= kRecordAlignment);  // make_shared promises less
@@ -153,6 +171,7 @@ LaunchPlan LaunchPlan::create(const Kernel& kernel, const PlanOptions& options) 
 
 const Kernel& LaunchPlan::kernel() const { return internal::deref(*this, "the launch plan").kernel; }
 bool LaunchPlan::has_static_shape() const { return internal::deref(*this, "the launch plan").has_static_shape; }
+bool LaunchPlan::takes_grid() const { return internal::deref(*this, "the launch plan").takes_grid; }
 std::size_t LaunchPlan::runtime_argument_count() const {
   return internal::deref(*this, "the launch plan").runtime_signature.size();
 }
@@ -162,10 +181,12 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
   internal::PlanImpl& plan = internal::deref(*this, "the launch plan");
   internal::StreamImpl& s = internal::deref(stream, "the stream");
   const std::string& name = plan.kernel.name();
-  if (grid.has_value() == plan.has_static_shape) {
-    throw Error(ErrorCode::kInvalidArgument, "a plan for kernel '" + name + "' " +
-                                                 (grid ? "has a static shape, but a grid was given; leave it out"
-                                                       : "has no static shape; give a grid with each launch"));
+  if (grid.has_value() != plan.takes_grid) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a plan for kernel '" + name + "' " +
+                    (!grid                   ? "has no static shape; give a grid with each launch"
+                     : plan.has_static_shape ? "has a static shape, but a grid was given; leave it out"
+                                             : "computes its grid, but a grid was given; leave it out"));
   }
   if (arguments.size() != plan.runtime_signature.size()) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -199,6 +220,7 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
   if (miss == internal::GuardMiss::kDtype) {
     check_same_device(*plan.device, s.device(), "the stream");
     internal::CheckedShape shape = plan.shape;
+    if (plan.grid) grid = plan.grid->evaluate(packed);
     if (grid) internal::check_grid(plan.device->info(), name, *grid, shape);
     return internal::launch_missed(plan, s, shape, packed, miss);
   }
@@ -231,18 +253,20 @@ void check_types(const std::string& where, std::span<const Parameter> parameters
   }
 }
 
-void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> parameters, bool wants_static) {
+void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> parameters, bool takes_grid) {
   if (!plan) {
     throw Error(ErrorCode::kInvalidArgument, "a typed handle of an empty plan was asked for; create the plan first");
   }
   const std::string& name = plan->kernel.name();
   const std::string where = "a typed handle of a plan for kernel '" + name + "' ";
-  if (plan->has_static_shape != wants_static) {
+  if (plan->takes_grid != takes_grid) {
     throw Error(ErrorCode::kInvalidArgument,
-                where + (wants_static ? "without a static shape was asked for with typed(); "
-                                        "use typed_grid(), whose calls bring the grid"
-                                      : "with a static shape was asked for with "
-                                        "typed_grid(); use typed()"));
+                where + (plan->takes_grid         ? "without a static shape was asked for with typed(); "
+                                                    "use typed_grid(), whose calls bring the grid"
+                         : plan->has_static_shape ? "with a static shape was asked for with "
+                                                    "typed_grid(); use typed()"
+                                                  : "that computes its grid was asked for with typed_grid(); "
+                                                    "use typed()"));
   }
   check_types(where, parameters, plan->runtime_signature, plan->runtime_index);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/handles.h"
+#include "launch/grid_rule.h"
 #include "record/layout.h"
 #include "slipway/plan.h"
 
@@ -39,16 +40,19 @@ struct RangeGuard {
 struct alignas(64) PlanImpl {
   // What the fast path reads: one line. In a direct plan the run-time arguments go into the record as they are packed,
   // up to its end, and nothing but alignment has to be checked.
-  const DeviceImpl* direct_for = nullptr;  // the plan's device when it is direct, else null
+  const DeviceImpl* static_for = nullptr;  // the plan's device when it is direct and its shape is static, else null
+  const DeviceImpl* direct_for = nullptr;  // the same, whether the shape is static or each call's
   const std::byte* record = nullptr;       // the template
   std::uint64_t guard_bits = 0;            // of all alignment guards: no tensor has one of them, no guard is missed
   std::uint32_t record_bytes = 0;
   std::uint32_t packed_bytes = 0;  // of the run-time arguments, rounded up to 16
   bool has_extent = false;
   bool has_static_shape = false;
+  bool takes_grid = false;
   bool has_wider_slots = false;     // than the values packed for them
   std::uint32_t grid_words_at = 0;  // in the record, where the device's layout has them; else 0
   DeviceImpl* device = nullptr;
+  std::unique_ptr<PlanGrid> grid;  // computes each call's grid; null where that is static or given
 
   std::vector<AlignmentGuard> alignment_guards;
   std::vector<RangeGuard> range_guards;

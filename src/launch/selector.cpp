@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/handles.h"
+#include "launch/grid_rule.h"
 #include "launch/selector_impl.h"
 #include "launch/site_impl.h"
 
@@ -21,7 +22,7 @@ void check_candidates(const std::string& name, const SelectorImpl::Candidates& c
   if (candidates.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "the kernel selector '" + name + "' has no candidates; give at least one");
   }
-  const bool brings_grid = candidates.front().plan.shape.has_value();
+  const bool given = brings_grid(candidates.front().plan);
   const KernelImpl& first = deref(candidates.front().kernel, "a candidate of a kernel selector");
   for (const Candidate& c : candidates) {
     const KernelImpl& kernel = deref(c.kernel, "a candidate of a kernel selector");
@@ -37,10 +38,10 @@ void check_candidates(const std::string& name, const SelectorImpl::Candidates& c
                                                    ") at run time, but others take (" + to_string(runtime) +
                                                    "); all must take the same kinds");
     }
-    if (c.plan.shape.has_value() != brings_grid) {
+    if (brings_grid(c.plan) != given) {
       throw Error(ErrorCode::kInvalidArgument, "the candidate '" + c.kernel.name() + "' of the kernel selector '" +
-                                                   name + "' has " + (brings_grid ? "no" : "a") +
-                                                   " static shape, unlike others; all must or none");
+                                                   name + "' has " + (given ? "a" : "no") +
+                                                   " shape or grid of its own, unlike others; all must or none");
     }
   }
 }
@@ -79,6 +80,43 @@ std::vector<Argument> all_arguments(const Candidate& candidate, std::span<const 
     all.push_back(found != fixed.end() ? found->second : *next++);
   }
   return all;
+}
+
+bool brings_grid(const PlanOptions& plan) noexcept { return !plan.shape && !plan.grid; }
+
+LaunchShape shape_of(const Candidate& candidate, const std::optional<Extent>& grid, std::span<const Argument> runtime) {
+  const PlanOptions& plan = candidate.plan;
+  if (plan.shape) return *plan.shape;
+  LaunchShape shape;
+  shape.block = plan.block;
+  shape.shared_bytes = plan.shared_bytes;
+  shape.spread = plan.spread;
+  shape.grid = grid.value_or(Extent{});
+  if (!plan.grid) return shape;
+  // As a plan computes it: from the run-time arguments, packed.
+  const Signature& signature = candidate.kernel.signature();
+  PlanGrid rule(*plan.grid, candidate.kernel.name(), signature, plan.fixed);
+  if (const auto constant = rule.constant()) {
+    shape.grid = *constant;
+    return shape;
+  }
+  (void)all_arguments(candidate, runtime);  // counts them
+  alignas(16) std::byte packed[kMaxArgumentBytes + 64]{};
+  std::vector<std::uint32_t> parameters, offsets;
+  std::uint32_t at = 0;
+  std::size_t next = 0;
+  for (std::uint32_t i = 0; i < signature.size(); ++i) {
+    if (is_fixed(candidate, i)) continue;
+    const std::uint32_t size = size_of(signature[i], kNaturalAbi), align = alignment_of(signature[i], kNaturalAbi);
+    at = (at + align - 1) / align * align;
+    pack_argument(candidate.kernel.name(), i, signature[i], size, runtime[next++], packed + at).throw_if_error();
+    parameters.push_back(i);
+    offsets.push_back(at);
+    at += size;
+  }
+  rule.locate(parameters, offsets);
+  shape.grid = rule.evaluate(packed);
+  return shape;
 }
 
 bool fits(const Candidate& candidate, std::span<const Argument> all) {
@@ -141,11 +179,11 @@ void SelectorImpl::hold_back(bool held) {
 
 void SelectorImpl::replace(Candidates candidates) {
   check_candidates(name_, candidates, runtime_);
-  const bool had_shape = look().candidates->front().plan.shape.has_value();
-  if (candidates.front().plan.shape.has_value() != had_shape) {
+  const bool given = brings_grid(look().candidates->front().plan);
+  if (brings_grid(candidates.front().plan) != given) {
     throw Error(ErrorCode::kInvalidArgument, "the candidates that replace those of the kernel selector '" + name_ +
-                                                 "' " + (had_shape ? "have no" : "have a") +
-                                                 " static shape, unlike those before; sites rely on it");
+                                                 "' " + (given ? "have a" : "have no") +
+                                                 " shape or grid of their own, unlike those before; sites rely on it");
   }
   change([&](State& state) {
     state.chosen.reset();

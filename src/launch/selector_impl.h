@@ -58,6 +58,10 @@ Signature runtime_signature_of(const Candidate& candidate);
 // Run-time arguments and the candidate's fixed ones, in the order of the signature. InvalidArgument when the count is
 // wrong.
 std::vector<Argument> all_arguments(const Candidate& candidate, std::span<const Argument> runtime);
+// Does each call bring its grid?
+bool brings_grid(const PlanOptions& plan) noexcept;
+// The candidate's shape for one call; `grid` where calls bring it. Throws as a rule for the grid does.
+LaunchShape shape_of(const Candidate& candidate, const std::optional<Extent>& grid, std::span<const Argument> runtime);
 // Does the kernel's specialisation hold for these?
 bool fits(const Candidate& candidate, std::span<const Argument> all);
 

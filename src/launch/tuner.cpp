@@ -57,8 +57,7 @@ class Trials {
     std::int64_t best = std::numeric_limits<std::int64_t>::max();
     try {
       const std::vector<Argument> arguments = all_arguments(candidate, moved());
-      LaunchShape shape = candidate.plan.shape.value_or(LaunchShape{
-          call_.grid.value_or(Extent{}), candidate.plan.block, candidate.plan.shared_bytes, candidate.plan.spread, {}});
+      const LaunchShape shape = shape_of(candidate, call_.grid, call_.arguments);
       for (unsigned i = 0; i <= count; ++i) {  // the first is not timed: it loads and warms
         for (const auto& [address, block] : blocks_) {
           stream_.copy(block.copy.address(), static_cast<DevicePtr>(address), block.bytes);

@@ -70,6 +70,8 @@ int main(int argc, char** argv) {
 
   write("signature", "kinds", "in tensor<f32> align=16, out tensor, i32 range=0..4096, bytes(12,4)");
   write("signature", "scalars", "u64, f16, bf16, f64, bool, i8 range=-1..1, inout tensor<i32>");
+  write("grid", "generated", "(-(-n // 128), cdiv(m, 16) * min(k, 65535, 1 + n % 7), 1,)");
+  write("grid", "literals", "9223372036854775807 - 5 / 2, (2 + 3) * -4, max(1, 2)");
   write("uri", "options", "cpu:workers=3,inline,affinity=0-3,offset=-5,on=1,empty=");
   return 0;
 }

@@ -105,12 +105,16 @@ int main() {
   const auto site = [](const gate::Workload& w) { w.launch_site(); };
   const auto planned = [](const gate::Workload& w) { w.launch_planned(); };
   const auto general = [](const gate::Workload& w) { w.launch_general(); };
+  const auto expression = [](const gate::Workload& w) { w.launch_expression(); };
+  const auto function = [](const gate::Workload& w) { w.launch_function(); };
   for (const char* uri : {"cpu", "cpu:spin_us=0", "cpu:inline", "null"}) {
     for (const bool held : {true, false}) {
       steady("typed", uri, held, typed);
       steady("site", uri, held, site);
       steady("planned", uri, held, planned);
       steady("general", uri, held, general);
+      steady("grid expression", uri, held, expression);
+      steady("grid function", uri, held, function);
     }
   }
   if (g_ok) std::puts("no steady launch allocated");

@@ -22,8 +22,8 @@ LAUNCHES = 1000
 # What a steady launch may not execute: allocation, locks that are not the stream's own, the kernel.
 FORBIDDEN = re.compile(r"^(malloc|calloc|realloc|free|_int_malloc|_int_free|operator (new|delete).*|syscall|futex.*"
                        r"|pthread_mutex_.*|___pthread_mutex_.*|__lll_lock_.*|_dl_runtime_resolve.*|__tls_get_addr.*)$")
-FAST = ("site", "typed", "typed_grid")   # no allocation, lock or system call
-NO_ALLOCATION = ("site", "typed", "typed_grid", "typed_shared", "planned", "general", "typed_inline", "general_inline",
+FAST = ("site", "typed", "typed_grid", "grid_expression", "grid_function")   # no allocation, lock or system call
+NO_ALLOCATION = ("site", "typed", "typed_grid", "grid_expression", "grid_function", "typed_shared", "planned", "general", "typed_inline", "general_inline",
                  "typed_null")
 
 

@@ -44,6 +44,17 @@ struct Workload {
                .typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>, std::int32_t,
                       float, std::int32_t>();
     options.shape.reset();
+    options.grid = slipway::GridRule::expression("cdiv(n, 128)", {"a", "b", "c", "n", "factor", "width"});
+    typed_expression = slipway::LaunchPlan::create(kernel, options)
+                           .typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
+                                  std::int32_t, float, std::int32_t>();
+    options.grid = slipway::GridRule::function([](const slipway::GridArguments& arguments) {
+      return slipway::Extent{(arguments[3] + 127) / 128, 1, 1};
+    });
+    typed_function = slipway::LaunchPlan::create(kernel, options)
+                         .typed<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
+                                std::int32_t, float, std::int32_t>();
+    options.grid.reset();
     typed_grid = slipway::LaunchPlan::create(kernel, options)
                      .typed_grid<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>,
                                  std::int32_t, float, std::int32_t>();
@@ -58,6 +69,8 @@ struct Workload {
   void launch_typed() const { typed(stream, a, b, c, one, factor, width); }
   void launch_site() const { site(stream, a, b, c, one, factor, width); }
   void launch_grid() const { typed_grid(stream, slipway::Extent{}, a, b, c, one, factor, width); }
+  void launch_expression() const { typed_expression(stream, a, b, c, one, factor, width); }
+  void launch_function() const { typed_function(stream, a, b, c, one, factor, width); }
   void launch_planned() const { plan.launch(stream, a, b, c, one, factor, width); }
   void launch_general() const { stream.launch(kernel, slipway::LaunchShape{}, a, b, c, one, factor, width); }
 
@@ -71,7 +84,7 @@ struct Workload {
   std::int32_t one = 1, width = 3;  // members, so that a call loads them as a program would
   float factor = 0.5F;
   slipway::LaunchPlan plan;
-  Typed typed;
+  Typed typed, typed_expression, typed_function;  // the latter two compute their grid
   slipway::TypedSite<slipway::Tensor<const float>, slipway::Tensor<const float>, slipway::Tensor<float>, std::int32_t,
                      float, std::int32_t>
       site;

@@ -302,6 +302,36 @@ TEST_P(Site, ABadGridPoisonsNothing) {
   EXPECT_EQ(site.report().demotions, 0U);
 }
 
+TEST_P(Site, AGridRuleIsPartOfThePlan) {
+  const std::vector<std::string> names = {"out", "by"};
+  for (const bool function : {false, true}) {
+    PlanOptions options;
+    options.grid = function ? GridRule::function([](const GridArguments& a) {
+      return Extent{12 / a[1], 1, 1};
+    })
+                            : GridRule::expression("12 / by", names);
+    const CallSite site = CallSite::create(module.kernel("add_per_block"), options);
+    const auto typed = site.typed<Tensor<std::uint32_t>, std::uint32_t>();
+    if (!function) {
+      EXPECT_TRUE(fails(ErrorCode::kInvalidArgument, {"by zero"}, [&] { typed(stream, tensor(), 0U); }));
+    }
+    for (int i = 0; i < 3; ++i) {
+      typed(stream, tensor(), 3U);
+      site.launch(stream, tensor(), 4U);
+      EXPECT_EQ(added(), 24U);
+      if (!function) {
+        EXPECT_TRUE(fails(ErrorCode::kInvalidArgument, {"by zero"}, [&] { typed(stream, tensor(), 0U); }));
+      }
+      const Argument arguments[] = {Argument(tensor()), Argument(2U)};
+      site.launch_detour(stream, Detour::kBenchmarkRun, std::nullopt, arguments);
+      EXPECT_EQ(added(), 12U);
+      EXPECT_EQ(site.state(), SiteState::kFinalized);
+    }
+    EXPECT_EQ(site.report().promotions, 1U);
+    EXPECT_EQ(site.report().hits, 5U);
+  }
+}
+
 TEST_P(Site, AWrongCallIsRefusedAndChangesNothing) {
   const CallSite site = CallSite::create(module.kernel("add"), one_block());
   EXPECT_LAUNCH(site, 1);

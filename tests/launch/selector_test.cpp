@@ -136,7 +136,7 @@ TEST_P(Selector, RefusesWhatDoesNotFitTogether) {
   EXPECT_TRUE(fails(ErrorCode::kInvalidArgument, {"'one'", "same kinds"}, [&] {
     create({candidate("add"), {other_kinds, one_block()}});
   }));
-  EXPECT_TRUE(fails(ErrorCode::kInvalidArgument, {"static shape"}, [&] {
+  EXPECT_TRUE(fails(ErrorCode::kInvalidArgument, {"shape or grid of its own"}, [&] {
     create({candidate("add"), {module.kernel("add"), PlanOptions{}}});
   }));
   EXPECT_TRUE(fails(ErrorCode::kInvalidArgument, {"empty handle"}, [&] { create({Candidate{}}); }));
