@@ -11,6 +11,7 @@ void add(Rows& rows, Partner& partner, Report& report) {
   add_floors(rows, partner);
   add_launches(rows);
   add_opencl(rows, report);
+  add_queue(rows, report);
 #if !defined(SLIPWAY_BENCH_BOOST)
   report.skipped.push_back("boost::lockfree::spsc_queue: this was built without Boost");
 #endif
