@@ -265,8 +265,8 @@ TEST_P(Launching, StoppingGivesUpOnAThreadThatIsStuck) {
   EXPECT_TRUE(becomes([&] { return s.use_count() == 1; }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Queue, Launching, ::testing::Values(0, 20'000, 50'000'000), [](const auto& parameter) {
-  return parameter.param == 0 ? std::string("park") : "spin" + std::to_string(parameter.param / 1000) + "us";
+INSTANTIATE_TEST_SUITE_P(Queue, Launching, ::testing::Values(0, 20'000, 60'000'000'000), [](const auto& parameter) {
+  return parameter.param == 0 ? std::string("park") : parameter.param < kSecond ? "spin" : "spin_for_long";
 });
 
 }  // namespace
