@@ -12,6 +12,7 @@ void add(Rows& rows, Partner& partner, Report& report) {
   add_launches(rows);
   add_grids(rows);
   add_opencl(rows, report);
+  add_queue(rows, report);
 #if !defined(SLIPWAY_BENCH_BOOST)
   report.skipped.push_back("boost::lockfree::spsc_queue: this was built without Boost");
 #endif

@@ -42,6 +42,8 @@ void add_launches(Rows& rows);
 void add_grids(Rows& rows);
 // False, with a line in the report: there is no OpenCL device, or this was built without it.
 bool add_opencl(Rows& rows, Report& report);
+// Slipway's OpenCL device, with its submission queue and without.
+void add_queue(Rows& rows, Report& report);
 
 // Goal 7 as far as plans go.
 void measure_device_idle_time(Report& report, int steps);

@@ -24,6 +24,10 @@ bool asymmetric_fences() noexcept {
   return available;
 }
 
+void register_fences_again() noexcept {
+  if (asymmetric_fences()) (void)register_membarrier();
+}
+
 void process_wide_barrier() noexcept { ::syscall(__NR_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); }
 
 }  // namespace slipway::internal

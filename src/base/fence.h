@@ -17,6 +17,9 @@ namespace slipway::internal {
 // Is the asymmetric way available? Constant after the first call. Any thread.
 bool asymmetric_fences() noexcept;
 
+// In the child of a fork, where asymmetric_fences() was decided before it: the kernel is asked for them again.
+void register_fences_again() noexcept;
+
 // The rare side's barrier; only where asymmetric_fences().
 void process_wide_barrier() noexcept;
 

@@ -6,13 +6,19 @@ namespace slipway::internal {
 
 thread_local constinit std::uint64_t t_fast_thread_id = 0;
 thread_local constinit bool t_in_callback = false;
+thread_local constinit std::uint64_t t_own_thread_id = 0;
 
 std::uint64_t thread_id() noexcept {
   static std::atomic<std::uint64_t> next{1};
-  static thread_local std::uint64_t own = 0;
-  if (own == 0) own = next.fetch_add(1, std::memory_order_relaxed);  // only its uniqueness matters
-  if (!t_in_callback) t_fast_thread_id = own;
-  return own;
+  if (t_own_thread_id == 0)
+    t_own_thread_id = next.fetch_add(1, std::memory_order_relaxed);  // only its uniqueness matters
+  if (!t_in_callback) t_fast_thread_id = t_own_thread_id;
+  return t_own_thread_id;
+}
+
+void forget_thread_id() noexcept {
+  t_own_thread_id = 0;
+  t_fast_thread_id = 0;
 }
 
 }  // namespace slipway::internal

@@ -10,26 +10,30 @@ namespace slipway::internal {
 // initial-exec: one instruction to read it, no call.
 extern thread_local constinit std::uint64_t t_fast_thread_id __attribute__((tls_model("initial-exec")));
 extern thread_local constinit bool t_in_callback __attribute__((tls_model("initial-exec")));
+// This thread's number wherever it is; 0 until it was asked for.
+extern thread_local constinit std::uint64_t t_own_thread_id __attribute__((tls_model("initial-exec")));
 
 // This thread's number, from 1 upwards, given on first use.
 std::uint64_t thread_id() noexcept;
+// In the child of a fork: this thread gets a new one when it next asks, and so owns nothing of its parent's.
+void forget_thread_id() noexcept;
 
 // Marks the time in which user code (a kernel, a host function) runs on this thread. Nests.
 class CallbackScope {
  public:
-  CallbackScope() noexcept : saved_id_(t_fast_thread_id), saved_in_(t_in_callback) {
+  CallbackScope() noexcept : saved_in_(t_in_callback) {
     t_fast_thread_id = 0;
     t_in_callback = true;
   }
   ~CallbackScope() {
-    t_fast_thread_id = saved_id_;
+    // Not what it was before: the callback may have forked, and this be the child.
+    t_fast_thread_id = saved_in_ ? 0 : t_own_thread_id;
     t_in_callback = saved_in_;
   }
   CallbackScope(const CallbackScope&) = delete;
   CallbackScope& operator=(const CallbackScope&) = delete;
 
  private:
-  std::uint64_t saved_id_;
   bool saved_in_;
 };
 

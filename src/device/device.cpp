@@ -22,6 +22,7 @@ namespace {
 // of its own does the joining, since a worker cannot join itself.
 struct DestroyDevice {
   void operator()(DeviceImpl* device) const {
+    if (device->forked()) return;  // its threads are not here, its locks may be held for ever: it is left behind
     if (!t_in_callback) delete device;
     else std::thread([device] { delete device; }).detach();
   }
@@ -76,6 +77,7 @@ Device Device::open(std::string_view uri_text) {
     throw Error(ErrorCode::kInvalidArgument, "the device URI '" + uri.text() + "' names the unknown driver '" +
                                                  uri.driver() + "'; there are: " + names);
   }
+  internal::watch_forks();
   auto environment = std::make_unique<internal::DriverEnvironment>();
   environment->blocking = internal::blocking_asked_for();
   std::unique_ptr<internal::Driver> driver = found->open(uri, *environment).take();

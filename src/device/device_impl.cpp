@@ -1,5 +1,7 @@
 #include "device/device_impl.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -25,6 +27,8 @@ DeviceImpl::DeviceImpl(std::unique_ptr<DriverEnvironment> environment, std::uniq
       driver_(std::move(driver)),
       info_(driver_->info()),
       id_(next_device_id()),
+      forks_(fork_count()),
+      process_(::getpid()),
       hooks_(std::make_shared<HookChain>([this](bool any) { set_slow_flags(kSlowHooks, any); })) {}
 
 DeviceImpl::~DeviceImpl() {
@@ -43,7 +47,17 @@ DeviceImpl::~DeviceImpl() {
   }
 }
 
+void DeviceImpl::throw_forked(const char* what) const {
+  throw Error(ErrorCode::kFailedPrecondition, std::string(what) + " was asked of the device '" + info_.uri +
+                                                  "', which was opened by process " + std::to_string(process_) +
+                                                  " before a fork and has no threads in process " +
+                                                  std::to_string(::getpid()) +
+                                                  "; it must be opened again in the child, and what was made from it "
+                                                  "made anew");
+}
+
 void DeviceImpl::check_usable(const char* what, std::uint32_t generation) const {
+  check_process(what);
   if (t_in_callback) {
     throw Error(ErrorCode::kFailedPrecondition,
                 std::string(what) +
@@ -122,6 +136,7 @@ std::vector<std::shared_ptr<StreamImpl>> DeviceImpl::streams() {
 }
 
 Counters DeviceImpl::count() {
+  check_process("a look at the counters");
   retired_.collect();
   Counters total;
   {
@@ -217,6 +232,7 @@ void DeviceImpl::reset() {
 }
 
 void DeviceImpl::close(std::int64_t deadline_ns) {
+  check_process("close");
   std::unique_lock lock(close_mutex_, std::try_to_lock);
   if (!lock) {
     // Whoever closes it at the moment may have to take back what this caller holds.

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "device/address_map.h"
 #include "device/driver.h"
 #include "device/hooks.h"
@@ -23,7 +24,15 @@ class DeviceImpl {
   DeviceImpl(std::unique_ptr<DriverEnvironment> environment, std::unique_ptr<Driver> driver);
   ~DeviceImpl();
 
-  // Refuses use from inside a callback, of a closed device, and of things made before a reset
+  // Was it opened before a fork, and is this the child? Then nothing of it may be touched that another thread might
+  // have been using, and what is dropped is left behind.
+  bool forked() const noexcept { return forks_ != fork_count(); }
+  // Refuses use in such a child.
+  void check_process(const char* what) const {
+    if (forked()) [[unlikely]]
+      throw_forked(what);
+  }
+  // The same, and refuses use from inside a callback, of a closed device, and of things made before a reset
   // (generation != 0 and not the current one).
   void check_usable(const char* what, std::uint32_t generation = 0) const;
 
@@ -63,11 +72,14 @@ class DeviceImpl {
  private:
   bool drain(std::int64_t deadline_ns);
   void set_slow_flags(std::uint32_t bits, bool on);  // of all streams
+  [[noreturn]] void throw_forked(const char* what) const;
 
   std::unique_ptr<DriverEnvironment> environment_;
   std::unique_ptr<Driver> driver_;
   DeviceInfo info_;  // the driver's, kept beyond its end
   const std::uint32_t id_;
+  const std::uint32_t forks_;  // when it was opened
+  const std::int64_t process_;
   std::atomic<std::uint32_t> generation_{1};
   std::atomic<bool> closed_{false};
   bool leaked_ = false;  // something runs on for good: what it may touch is not destroyed

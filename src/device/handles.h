@@ -31,6 +31,11 @@ struct HostMemoryImpl {
 };
 
 struct ModuleImpl {
+  ~ModuleImpl() {
+    // Unloading takes locks of the device.
+    if (device && device->forked()) new std::shared_ptr<DriverModule>(std::move(module));
+  }
+
   std::shared_ptr<DeviceImpl> device;
   std::shared_ptr<DriverModule> module;
   std::uint32_t generation = 0;

@@ -38,6 +38,7 @@ std::uint64_t HookChain::add(LaunchHooks hooks) {
 }
 
 void HookChain::remove(std::uint64_t id) noexcept {
+  if (forks_ != fork_count()) return;
   const std::lock_guard lock(mutex_);
   if (!entries_) return;
   auto changed = std::make_shared<Entries>(*entries_);

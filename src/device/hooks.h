@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "record/record.h"
 #include "slipway/hooks.h"
 
@@ -49,6 +50,7 @@ class HookChain {
   std::function<void(bool)> changed_;
   std::shared_ptr<const Entries> entries_;
   std::uint64_t last_id_ = 0;
+  const std::uint32_t forks_ = fork_count();  // in a child, the mutex may be held for ever
   std::atomic<bool> any_{false};
 };
 

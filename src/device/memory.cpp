@@ -9,7 +9,7 @@ namespace slipway {
 namespace internal {
 
 MemoryImpl::~MemoryImpl() {
-  if (bytes == 0) return;
+  if (bytes == 0 || device->forked()) return;
   device->addresses().remove(static_cast<std::uint64_t>(address));
   DeviceImpl* owner = device.get();  // outlives its retire list
   if (adopted) {
@@ -23,7 +23,7 @@ MemoryImpl::~MemoryImpl() {
 }
 
 HostMemoryImpl::~HostMemoryImpl() {
-  if (!data) return;
+  if (!data || device->forked()) return;
   DeviceImpl* owner = device.get();
   owner->retired().retire([owner, at = data] { owner->driver().free_host(at); });
 }

@@ -11,6 +11,10 @@ void RetireList::add_stream(std::shared_ptr<DriverStream> stream) {
 }
 
 void RetireList::retire_stream(const std::shared_ptr<DriverStream>& stream) {
+  if (forked()) {
+    new std::shared_ptr<DriverStream>(stream);
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     dropped_.push_back(stream);
@@ -28,6 +32,10 @@ std::vector<RetireList::Passing> RetireList::pending_now() const {
 }
 
 void RetireList::retire(std::function<void()> destroy) {
+  if (forked()) {
+    new std::function<void()>(std::move(destroy));
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     entries_.push_back({pending_now(), std::move(destroy)});

@@ -8,10 +8,13 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "device/driver.h"
 
 namespace slipway::internal {
 
+// In the child of a fork, what is given to a list of its parent's is left behind: neither the lock nor the object may
+// be touched there.
 class RetireList {
  public:
   void add_stream(std::shared_ptr<DriverStream> stream);
@@ -30,6 +33,8 @@ class RetireList {
   std::vector<std::shared_ptr<DriverStream>> streams() const;
 
  private:
+  bool forked() const noexcept { return forks_ != fork_count(); }
+
   struct Passing {
     std::shared_ptr<DriverStream> stream;
     std::uint64_t sequence;
@@ -41,6 +46,7 @@ class RetireList {
   std::vector<Passing> pending_now() const;
   void collect_locked(std::vector<std::function<void()>>& ready, std::vector<std::shared_ptr<DriverStream>>& gone);
 
+  const std::uint32_t forks_ = fork_count();
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<DriverStream>> streams_;
   std::vector<std::shared_ptr<DriverStream>> dropped_;

@@ -70,6 +70,7 @@ void check_host_pointer(const void* pointer, std::uint64_t bytes, const char* wh
 
 void check_device_range(StreamImpl& stream, const char* what, DevicePtr address, std::uint64_t bytes) {
   DeviceImpl& device = stream.device();
+  device.check_process("a copy or fill");
   // Where device memory is not the host's, an address that we do not know cannot be reached at all.
   device.addresses()
       .check_range(what, static_cast<std::uint64_t>(address), bytes, !device.info().host_addressable)
@@ -270,8 +271,16 @@ bool Stream::idle() const {
 }
 
 void Stream::recover() const { deref(*this, "the stream").recover(); }
-std::uint64_t Stream::submitted() const { return deref(*this, "the stream").submitted(); }
-std::uint64_t Stream::completed() const { return deref(*this, "the stream").completed(); }
+std::uint64_t Stream::submitted() const {
+  StreamImpl& stream = deref(*this, "the stream");
+  stream.device().check_process("a stream query");
+  return stream.submitted();
+}
+std::uint64_t Stream::completed() const {
+  StreamImpl& stream = deref(*this, "the stream");
+  stream.device().check_process("a stream query");
+  return stream.completed();
+}
 
 void* Stream::native_handle() const {
   StreamImpl& stream = deref(*this, "the stream");

@@ -21,7 +21,7 @@ StreamImpl::StreamImpl(std::shared_ptr<DeviceImpl> device, std::shared_ptr<Drive
 }
 
 StreamImpl::~StreamImpl() {
-  device_->remove_stream(this);
+  if (!device_->forked()) device_->remove_stream(this);
   // What was submitted still runs; the driver's stream goes after it.
   device_->retired().retire_stream(driver_);
 }
@@ -101,6 +101,7 @@ void StreamImpl::refuse_captured(const char* what) {
 }
 
 void StreamImpl::note(Reason reason, const std::string& subject) {
+  device_->check_process("a launch");
   device_->counters().note(reason);
   TimelineLog* log = device_->environment().timeline.load(std::memory_order_acquire);
   if (!log) return;

@@ -22,18 +22,20 @@ Hold::Hold(const Device& device) : impl_(std::make_unique<internal::HoldImpl>())
 }
 
 Hold::~Hold() {
-  release();
+  if (!impl_->device->forked()) release();
   impl_->device->retired().retire([h = std::move(impl_->hold)]() mutable { h.reset(); });
 }
 
 void Hold::hold(const Stream& stream) {
   slipway::internal::StreamImpl& s = slipway::internal::deref(stream, "the stream");
   check_same_device(*impl_->device, s.device(), "the stream");
+  s.device().check_usable("a hold", s.generation());
   s.refuse_captured("a hold");
   submit_wait(s, *impl_->hold);
 }
 
 void Hold::release() {
+  impl_->device->check_process("releasing a hold");
   if (!impl_->released.exchange(true, std::memory_order_acq_rel)) impl_->hold->release();
 }
 

@@ -6,6 +6,7 @@
 namespace slipway::internal {
 
 WatchedAddresses::~WatchedAddresses() {
+  if (device_->forked()) return;
   for (const Block& b : blocks_) device_->addresses().unwatch(b.block);
 }
 

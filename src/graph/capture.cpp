@@ -19,11 +19,12 @@ Capture::Capture(const Stream& stream, std::string name) {
 }
 
 Capture::~Capture() {
-  if (impl_) impl_->release();
+  if (impl_ && !impl_->device().forked()) impl_->release();
 }
 
 GraphDefinition Capture::end() {
   if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended already");
+  impl_->device().check_process("ending a capture");
   const auto impl = std::exchange(impl_, nullptr);
   impl->release();
   return GraphDefinition(impl->finish().take());
@@ -31,12 +32,14 @@ GraphDefinition Capture::end() {
 
 ParameterRef Capture::make_parameter(const std::string& name, ArgKind kind, const Argument& initial) {
   if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended; declare '" + name + "' before");
+  impl_->device().check_process("declaring a parameter");
   return impl_->add_parameter(name, kind, initial);
 }
 
 Operation Capture::make_operation(const std::string& name, std::span<const ParameterRef> inputs,
                                   std::span<const OutputSpec> outputs, OperationFunction function) {
   if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended; declare '" + name + "' before");
+  impl_->device().check_process("declaring an operation");
   Operation operation;
   operation.name_ = name;
   operation.outputs_ = impl_->add_operation(name, inputs, outputs, std::move(function));
@@ -50,6 +53,7 @@ Operation Capture::apply_again(const Operation& operation, std::span<const Param
   if (operation.outputs_.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "an operation without outputs was to be applied again; it does nothing");
   }
+  impl_->device().check_process("applying an operation");
   Operation again = operation;
   again.outputs_ = impl_->apply_again(operation.outputs_.front(), inputs);
   return again;
@@ -59,6 +63,7 @@ void Capture::add_external(const Stream& stream, const std::string& name, std::s
                            ExternalFunction function) {
   if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended; add '" + name + "' before");
   internal::StreamImpl& s = internal::deref(stream, "the stream");
+  impl_->device().check_process("adding an external operation");
   if (s.capture() != impl_) {
     throw Error(ErrorCode::kInvalidArgument, "the external operation '" + name + "' was given the stream '" + s.name() +
                                                  "', which is not part of the capture; use one that is");

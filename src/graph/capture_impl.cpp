@@ -38,7 +38,7 @@ std::string extent_text(const LaunchRecord& launch) {
 }  // namespace
 
 CaptureImpl::CaptureImpl(const std::shared_ptr<StreamImpl>& origin, std::string name)
-    : definition_(std::make_shared<DefinitionImpl>()), origin_(origin.get()) {
+    : device_(origin->shared_device()), definition_(std::make_shared<DefinitionImpl>()), origin_(origin.get()) {
   definition_->device = origin->shared_device();
   definition_->generation = origin->generation();
   definition_->capture_id = next_capture_id();

@@ -36,6 +36,8 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   // The same operation on other inputs. `first_output` is an output of an application of it.
   std::vector<ParameterRef> apply_again(const ParameterRef& first_output, std::span<const ParameterRef> inputs);
 
+  DeviceImpl& device() const noexcept { return *device_; }
+
   // Puts the streams back in order. Once; later calls do nothing.
   void release();
   // After release(): the definition, or what made the capture invalid.
@@ -67,6 +69,7 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   std::vector<ParameterRef> add_application(OperationDefinition operation, std::vector<Variable> outputs);
   void check_use(const LaunchRecord& launch, const std::string& name, const ParameterUse& use);
 
+  const std::shared_ptr<DeviceImpl> device_;  // the definition is given away in the end
   std::mutex mutex_;
   std::shared_ptr<DefinitionImpl> definition_;
   std::vector<std::byte> block_;  // the variables' first values

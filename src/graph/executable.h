@@ -39,7 +39,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void recover();
   void wait(std::uint64_t step, std::int64_t deadline_ns);
   Tier tier() const noexcept { return options_.tier; }
-  bool passed(std::uint64_t step) { return program_->done().completed() >= step; }
+  bool passed(std::uint64_t step) const { return program_->done().completed() >= step; }
   GraphCounters counters() const;
   Status cancelled_error(std::uint64_t step, ErrorCode code, const std::string& why) const;
 

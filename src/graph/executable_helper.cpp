@@ -11,6 +11,7 @@
 namespace slipway::internal {
 
 GraphCounters ExecutableCore::counters() const {
+  definition_->device->check_process("a look at a graph's counters");
   GraphCounters c;
   c.launches = counts_.launches.load(std::memory_order_relaxed);
   c.replay_first = counts_.replay_first.load(std::memory_order_relaxed);
@@ -22,6 +23,7 @@ GraphCounters ExecutableCore::counters() const {
 }
 
 void ExecutableCore::drop() {
+  if (definition_->device->forked()) return;  // there is no helper thread, and nobody waits
   std::uint64_t first = 0;
   {
     const std::lock_guard lock(mutex_);

@@ -127,7 +127,11 @@ void ExecutableGraph::wait(Step step, WaitLimit limit) const {
   core.wait(step.number, core.definition().device->deadline(limit.count()));
 }
 Tier ExecutableGraph::tier() const { return deref(*this, "the graph").core->tier(); }
-bool ExecutableGraph::passed(Step step) const { return deref(*this, "the graph").core->passed(step.number); }
+bool ExecutableGraph::passed(Step step) const {
+  const internal::ExecutableCore& core = *deref(*this, "the graph").core;
+  core.definition().device->check_process("a look at a step");
+  return core.passed(step.number);
+}
 GraphCounters ExecutableGraph::counters() const { return deref(*this, "the graph").core->counters(); }
 
 }  // namespace slipway

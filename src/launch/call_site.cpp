@@ -162,6 +162,7 @@ SiteImpl::Decision SiteImpl::decide() {
 }
 
 void SiteImpl::launch(const SiteCall& call) {
+  device_->check_usable("a launch");
   StreamImpl& stream = deref(call.to, "the stream");
   check_same_device(*device_, stream.device(), "the stream");
   if (call.grid.has_value() != brings_grid_) {
@@ -200,6 +201,7 @@ void SiteImpl::launch(const SiteCall& call) {
 }
 
 void SiteImpl::detour(const SiteCall& call, SiteReason why, const std::optional<LaunchShape>& shape) {
+  device_->check_usable("a launch");
   StreamImpl& stream = deref(call.to, "the stream");
   check_same_device(*device_, stream.device(), "the stream");
   {
@@ -347,10 +349,16 @@ using internal::SiteImpl;
 
 namespace {
 constexpr const char* kWhat = "the call site";
+
+SiteImpl& usable(const CallSite& site) {
+  SiteImpl& impl = deref(site, kWhat);
+  impl.device().check_process("a call site");
+  return impl;
 }
+}  // namespace
 
 CallSite CallSite::create(const KernelSelector& selector, const CallSiteOptions& options) {
-  (void)deref(selector, "the selector of a call site");
+  deref(selector, "the selector of a call site").device().check_usable("creating a call site");
   auto site = std::make_shared<SiteImpl>(selector.impl(), options);
   selector.impl()->add_site(site);
   internal::register_site(site);
@@ -372,10 +380,10 @@ void CallSite::launch_detour(const Stream& stream, Detour why, std::optional<Lau
   deref(*this, kWhat).detour({stream, grid, arguments, nullptr, 0}, internal::reason_of(why), shape);
 }
 
-LaunchPlan CallSite::freeze() const { return deref(*this, kWhat).freeze(); }
-SiteState CallSite::state() const { return deref(*this, kWhat).state(); }
-SiteReport CallSite::report() const { return deref(*this, kWhat).report(); }
-std::string CallSite::explain() const { return deref(*this, kWhat).explain(); }
+LaunchPlan CallSite::freeze() const { return usable(*this).freeze(); }
+SiteState CallSite::state() const { return usable(*this).state(); }
+SiteReport CallSite::report() const { return usable(*this).report(); }
+std::string CallSite::explain() const { return usable(*this).explain(); }
 
 namespace testing {
 

@@ -131,6 +131,7 @@ SelectorImpl::SelectorImpl(std::string name, Candidates candidates, KernelSelect
     : name_(std::move(name)), choose_(std::move(choose)), per_call_(per_call) {
   if (!candidates.empty() && candidates.front().kernel) runtime_ = runtime_signature_of(candidates.front());
   check_candidates(name_, candidates, runtime_);
+  device_ = candidates.front().kernel.impl()->device;
   if (candidates.size() == 1 && !per_call) state_.chosen = 0;
   state_.candidates = std::make_shared<const Candidates>(std::move(candidates));
 }
@@ -141,6 +142,7 @@ SelectorImpl::State SelectorImpl::look() const {
 }
 
 void SelectorImpl::change(const std::function<bool(State&)>& change) {
+  device_->check_usable("changing the choice of a kernel selector");
   std::vector<std::weak_ptr<SiteImpl>> sites;
   {
     const std::lock_guard lock(mutex_);
@@ -206,7 +208,13 @@ using internal::SelectorImpl;
 
 namespace {
 constexpr const char* kWhat = "the kernel selector";
+
+SelectorImpl& usable(const KernelSelector& selector) {
+  SelectorImpl& impl = deref(selector, kWhat);
+  impl.device().check_process("a kernel selector");
+  return impl;
 }
+}  // namespace
 
 KernelSelector KernelSelector::create(std::string name, std::vector<Candidate> candidates, Choose choose_for_call) {
   return KernelSelector(
@@ -222,15 +230,13 @@ KernelSelector KernelSelector::per_call(std::string name, std::vector<Candidate>
       std::make_shared<SelectorImpl>(std::move(name), std::move(candidates), std::move(choose_for_call), true));
 }
 
-void KernelSelector::choose(std::size_t index) const { deref(*this, kWhat).choose(index); }
-void KernelSelector::unsettle() const { deref(*this, kWhat).unsettle(); }
-void KernelSelector::hold_back(bool held) const { deref(*this, kWhat).hold_back(held); }
-void KernelSelector::replace(std::vector<Candidate> candidates) const {
-  deref(*this, kWhat).replace(std::move(candidates));
-}
+void KernelSelector::choose(std::size_t index) const { usable(*this).choose(index); }
+void KernelSelector::unsettle() const { usable(*this).unsettle(); }
+void KernelSelector::hold_back(bool held) const { usable(*this).hold_back(held); }
+void KernelSelector::replace(std::vector<Candidate> candidates) const { usable(*this).replace(std::move(candidates)); }
 const std::string& KernelSelector::name() const { return deref(*this, kWhat).name(); }
-std::vector<Candidate> KernelSelector::candidates() const { return *deref(*this, kWhat).look().candidates; }
-std::optional<std::size_t> KernelSelector::chosen() const { return deref(*this, kWhat).look().chosen; }
-std::uint64_t KernelSelector::version() const { return deref(*this, kWhat).look().version; }
+std::vector<Candidate> KernelSelector::candidates() const { return *usable(*this).look().candidates; }
+std::optional<std::size_t> KernelSelector::chosen() const { return usable(*this).look().chosen; }
+std::uint64_t KernelSelector::version() const { return usable(*this).look().version; }
 
 }  // namespace slipway

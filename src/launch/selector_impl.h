@@ -13,6 +13,7 @@
 
 namespace slipway::internal {
 
+class DeviceImpl;
 class SiteImpl;
 
 class SelectorImpl : public std::enable_shared_from_this<SelectorImpl> {
@@ -28,6 +29,7 @@ class SelectorImpl : public std::enable_shared_from_this<SelectorImpl> {
   SelectorImpl(std::string name, Candidates candidates, KernelSelector::Choose choose, bool per_call);
 
   const std::string& name() const noexcept { return name_; }
+  DeviceImpl& device() const noexcept { return *device_; }
   bool per_call() const noexcept { return per_call_; }
   const KernelSelector::Choose& choose_for_call() const noexcept { return choose_; }
   // Which parameters of the kernel are given at run time, and what they are: the same for all candidates.
@@ -48,6 +50,7 @@ class SelectorImpl : public std::enable_shared_from_this<SelectorImpl> {
   const KernelSelector::Choose choose_;
   const bool per_call_;
   Signature runtime_;
+  std::shared_ptr<DeviceImpl> device_;
   mutable std::mutex mutex_;  // guards the rest; nothing is called or locked inside
   State state_;
   std::vector<std::weak_ptr<SiteImpl>> sites_;

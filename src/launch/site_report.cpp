@@ -116,6 +116,7 @@ std::string SiteImpl::explain() const {
 
 std::vector<SiteReport> site_reports(const Device& device) {
   const internal::DeviceImpl& wanted = internal::deref(device, "the device");
+  wanted.check_process("reports of call sites");
   std::vector<std::shared_ptr<internal::SiteImpl>> sites;
   {
     internal::Registry& all = internal::registry();

@@ -3,7 +3,8 @@
 namespace slipway::conformance {
 namespace {
 
-constexpr const char* kConfigurations[] = {"opencl:memory=svm", "opencl:memory=buffer"};
+constexpr const char* kConfigurations[] = {"opencl:memory=svm", "opencl:memory=buffer", "opencl:memory=svm,queue=spin",
+                                           "opencl:memory=buffer,queue=park"};
 
 // OpenCL C takes no bool as an argument and has no bfloat16: these travel as the bits of uchar and ushort.
 constexpr const char* kSource = R"(

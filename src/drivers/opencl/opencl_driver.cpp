@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <initializer_list>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -26,8 +27,11 @@ Status no_code(const std::string& what) {
 
 class OpenClDriver final : public Driver {
  public:
-  OpenClDriver(DriverEnvironment& environment, std::shared_ptr<ClContext> context, DeviceInfo info)
-      : shared_(std::make_shared<OpenClShared>(environment)), info_(std::move(info)), context_(std::move(context)) {}
+  OpenClDriver(DriverEnvironment& environment, std::shared_ptr<ClContext> context, DeviceInfo info,
+               const ClSubmissionQueue::Options& queue)
+      : shared_(std::make_shared<OpenClShared>(environment, queue)),
+        info_(std::move(info)),
+        context_(std::move(context)) {}
 
   const DeviceInfo& info() const override { return info_; }
   const AbiDescriptor& abi() const override { return kOpenClAbi; }
@@ -182,10 +186,48 @@ bool OpenClDriver::shut_down(std::int64_t deadline_ns) {
   const Status cause(ErrorCode::kCancelled, "the device was closed before this had run");
   const auto streams = shared_->streams.all();
   for (const auto& stream : streams) stream->close(cause);
+  bool launching_ended = true;
+  for (const auto& stream : streams) launching_ended = stream->stop_launching(deadline_ns) && launching_ended;
   bool ended = shared_->host_functions.stop(deadline_ns);
+  // A thread that is inside the implementation for good holds a stream's lock, and whoever waits for that is lost.
+  if (!launching_ended) return false;
   // Discards what lay behind the host function that was running, and lets the queues run dry.
   for (const auto& stream : streams) ended = stream->drain(deadline_ns) && ended;
   return shared_->service.stop(deadline_ns) && ended;
+}
+
+// One of `choices`, the first where the URI does not say; its place among them.
+Result<std::size_t> choice(const Uri& uri, const char* option, std::initializer_list<std::string_view> choices) {
+  const std::optional<std::string> given = uri.text(option);
+  if (!given) return std::size_t{0};
+  std::string all;
+  for (const std::string_view known : choices) {
+    if (*given == known)
+      return static_cast<std::size_t>(std::find(choices.begin(), choices.end(), known) - choices.begin());
+    all += (all.empty() ? "" : known == *(choices.end() - 1) ? " or " : ", ") + std::string(known);
+  }
+  return Status(ErrorCode::kInvalidArgument, "the option '" + std::string(option) + "' of the device URI '" +
+                                                 uri.text() + "' has the value '" + *given + "'; it takes " + all);
+}
+
+Result<ClSubmissionQueue::Options> queue_options(const Uri& uri) {
+  constexpr std::int64_t kDefaultSpin_us = 1000;  // as workers of the other drivers
+  Result<std::size_t> mode = choice(uri, "queue", {"inline", "park", "spin"});
+  if (!mode.ok()) return mode.status();
+  Result<std::size_t> per = choice(uri, "queue_per", {"device", "stream"});
+  if (!per.ok()) return per.status();
+  Result<std::int64_t> spin_us = uri.number("spin_us", kDefaultSpin_us, 0, 1'000'000);
+  if (!spin_us.ok()) return spin_us.status();
+  ClSubmissionQueue::Options options;
+  options.threaded = mode.value() != 0;
+  options.per_stream = per.value() == 1;
+  options.spin_ns = mode.value() == 2 ? spin_us.value() * 1000 : 0;
+  if (!options.threaded && uri.text("queue_per")) {
+    return Status(ErrorCode::kInvalidArgument, "the device URI '" + uri.text() +
+                                                   "' says 'queue_per', which needs a launching thread; add queue=park "
+                                                   "or queue=spin, or leave it out");
+  }
+  return options;
 }
 
 Result<ClMemoryMode> memory_mode(const Uri& uri, const ClLimits& limits) {
@@ -220,7 +262,8 @@ DeviceInfo info_of(const Uri& uri, const ClLimits& limits, ClMemoryMode mode) {
 }
 
 Result<std::unique_ptr<Driver>> open_opencl(const Uri& uri, DriverEnvironment& environment) {
-  const Status known = uri.allow_only({"platform", "device", "memory", "spin_us", "wait_limit_ms", "blocking"});
+  const Status known =
+      uri.allow_only({"platform", "device", "memory", "queue", "queue_per", "spin_us", "wait_limit_ms", "blocking"});
   if (!known.ok()) return known;
   constexpr std::int64_t kMaxIndex = 255;
   Result<std::int64_t> platform = uri.number("platform", 0, 0, kMaxIndex);
@@ -233,6 +276,8 @@ Result<std::unique_ptr<Driver>> open_opencl(const Uri& uri, DriverEnvironment& e
   if (!limit_ms.ok()) return limit_ms.status();
   Result<bool> blocking = uri.flag("blocking");
   if (!blocking.ok()) return blocking.status();
+  Result<ClSubmissionQueue::Options> queue = queue_options(uri);
+  if (!queue.ok()) return queue.status();
 
   Result<ClDevice> found = find_device(platform.value(), device.value());
   if (!found.ok()) return found.status();
@@ -245,8 +290,8 @@ Result<std::unique_ptr<Driver>> open_opencl(const Uri& uri, DriverEnvironment& e
   environment.wait_rules.spin_ns = spin_us.value() * 1000;
   environment.wait_rules.default_limit_ns = limit_ms.value() * 1'000'000;
   environment.blocking = environment.blocking || blocking.value();
-  return std::unique_ptr<Driver>(
-      std::make_unique<OpenClDriver>(environment, std::move(context.value()), info_of(uri, limits, mode.value())));
+  return std::unique_ptr<Driver>(std::make_unique<OpenClDriver>(environment, std::move(context.value()),
+                                                                info_of(uri, limits, mode.value()), queue.value()));
 }
 
 Result<std::string> probe_opencl() {
@@ -263,7 +308,11 @@ const DriverEntry kOpenClDriver = {
     "device=N         which device of the platform, counted from 0 (0)\n"
     "memory=svm       addresses are shared virtual memory; needs OpenCL 2.0 (the default where the device has it)\n"
     "memory=buffer    addresses stand for buffers; tensors must begin at multiples of tensor_alignment\n"
-    "spin_us=N        microseconds that a caller who waits spins before it sleeps (0)\n"
+    "queue=inline     whoever submits hands its work to the device (the default)\n"
+    "queue=park       a launching thread does, and sleeps as soon as there is nothing to do\n"
+    "queue=spin       the same, looking around for spin_us before it sleeps\n"
+    "queue_per=device one launching thread for all streams (the default), or queue_per=stream: one for each\n"
+    "spin_us=N        how long a caller who waits spins before it sleeps (0); a launching thread (1000)\n"
     "wait_limit_ms=N  longest wait of a call that is given no limit (60000)\n"
     "blocking         each submission waits and reports its own failure",
     &open_opencl, &probe_opencl};

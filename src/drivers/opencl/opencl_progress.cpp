@@ -63,6 +63,16 @@ std::vector<std::shared_ptr<OpenClStream>> ClStreamRegistry::all() const {
   return living;
 }
 
+std::shared_ptr<LaunchingThread> ClSubmissionQueue::thread_for_stream() {
+  if (!options_.threaded) return nullptr;
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<LaunchingThread> thread = for_all_;
+  if (!thread) thread = std::make_shared<LaunchingThread>(options_.spin_ns, "slipway-queue");
+  thread->start();
+  if (!options_.per_stream) for_all_ = thread;
+  return thread;
+}
+
 ClProgress::ClProgress(std::shared_ptr<OpenClShared> shared, std::shared_ptr<ClContext> context, Sink& sink) noexcept
     : shared_(std::move(shared)), context_(std::move(context)), sink_(sink) {}
 
@@ -72,6 +82,8 @@ ClProgress::~ClProgress() {
 
 void ClProgress::add(ClInFlight command) {
   const std::lock_guard lock(mutex_);
+  // Another thread may have been handing it over while the device was reset.
+  if (abandoned_) return give_up_locked(command);
   in_flight_.push_back(std::move(command));
 }
 
@@ -330,14 +342,17 @@ void ClProgress::remove_waker(const std::shared_ptr<Parker>& waker) {
 void ClProgress::abandon() {
   {
     const std::lock_guard lock(mutex_);
-    for (ClInFlight& command : in_flight_) {
-      release_when_ended(command);
-      if (command.ends) ended_steps_.push_back({command.ends, command.step, command.sequence});
-    }
+    abandoned_ = true;
+    for (ClInFlight& command : in_flight_) give_up_locked(command);
     in_flight_.clear();
     publish_locked();
   }
   finish_steps();
+}
+
+void ClProgress::give_up_locked(ClInFlight& command) {
+  release_when_ended(command);
+  if (command.ends) ended_steps_.push_back({command.ends, command.step, command.sequence});
 }
 
 void ClProgress::release_when_ended(ClInFlight& command) noexcept {

@@ -18,6 +18,7 @@
 #include "device/driver.h"
 #include "drivers/opencl/opencl_context.h"
 #include "drivers/opencl/opencl_thread.h"
+#include "engine/launching_thread.h"
 
 namespace slipway::internal {
 
@@ -51,11 +52,32 @@ class ClStreamRegistry {
   std::deque<Gone> gone_;
 };
 
+// Who hands records over: whoever publishes them, or a launching thread for all streams, or one for each.
+class ClSubmissionQueue {
+ public:
+  struct Options {
+    bool threaded = false;
+    bool per_stream = false;
+    std::int64_t spin_ns = 0;
+  };
+  explicit ClSubmissionQueue(const Options& options) noexcept : options_(options) {}
+
+  // A thread that runs, or null where there is to be none.
+  std::shared_ptr<LaunchingThread> thread_for_stream();
+
+ private:
+  const Options options_;
+  std::mutex mutex_;  // guards the rest; nothing is called or locked inside but the thread's start
+  std::shared_ptr<LaunchingThread> for_all_;
+};
+
 // What the driver's streams share. The environment outlives them all (or is leaked with them).
 struct OpenClShared {
-  explicit OpenClShared(DriverEnvironment& lent) noexcept : environment(lent) {}
+  OpenClShared(DriverEnvironment& lent, const ClSubmissionQueue::Options& options) noexcept
+      : environment(lent), queue(options) {}
   DriverEnvironment& environment;
   ClStreamRegistry streams;
+  ClSubmissionQueue queue;
   TaskThread service;         // goes on with streams when OpenCL says that they can
   TaskThread host_functions;  // runs user code, so nothing else waits for it
 
@@ -128,7 +150,7 @@ class ClProgress {
   void add_waker(std::shared_ptr<Parker> waker);
   void remove_waker(const std::shared_ptr<Parker>& waker);
 
-  // Gives up on the commands in flight: they count as passed.
+  // Gives up on the commands in flight, and on any that follow: they count as passed.
   void abandon();
 
  private:
@@ -142,6 +164,7 @@ class ClProgress {
   void publish_locked() noexcept;
   void finish(ClInFlight& command, cl_int status);
   void write_timeline(const ClInFlight& command) const;
+  void give_up_locked(ClInFlight& command);
   void release_when_ended(ClInFlight& command) noexcept;
 
   const std::shared_ptr<OpenClShared> shared_;
@@ -163,6 +186,7 @@ class ClProgress {
   };
   std::deque<EndedStep> ended_steps_;  // not passed before their program knows
   bool finishing_ = false;
+  bool abandoned_ = false;
   std::vector<ClFailedRange> failures_;
   std::vector<std::pair<std::uint64_t, std::weak_ptr<OpenClStream>>> waiting_;  // by mark
   std::vector<std::shared_ptr<Parker>> wakers_;

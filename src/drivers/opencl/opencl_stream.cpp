@@ -1,5 +1,6 @@
 #include "drivers/opencl/opencl_stream.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -15,6 +16,9 @@ namespace {
 // Commands that a queue may hold. Not tuned: it bounds the memory that the implementation keeps for them (PoCL takes
 // about 1 KiB for each).
 constexpr std::size_t kMaxInFlight = 1024;
+
+// Records that a launching thread hands over before other streams get theirs, as lanes do.
+constexpr std::size_t kTurn = 128;
 
 }  // namespace
 
@@ -34,14 +38,18 @@ OpenClStream::OpenClStream(std::shared_ptr<OpenClShared> shared, std::shared_ptr
       queue_(queue),
       name_(std::move(name)),
       id_(shared_->streams.next_id()),
+      launching_(shared_->queue.thread_for_stream()),
       ring_(ring_bytes, shared_->environment.wait_rules),
-      progress_(shared_, context_, ring_) {}
+      progress_(shared_, context_, ring_) {
+  ring_.set_launching(this, launching_.get());
+}
 
 OpenClStream::~OpenClStream() {
   // The front door keeps a stream until its work has passed; after shut_down() some may be left.
   Discarded discarded;
-  while (position_ < ring_.published()) {
-    const RecordHeader& header = ring_.at(position_);
+  std::uint64_t position = ring_.read_position.load(std::memory_order_relaxed);
+  while (position < ring_.published()) {
+    const RecordHeader& header = ring_.at(position);
     if (header.kind != RecordKind::kPad) {
       ++consumed_;
       if (header.kind == RecordKind::kReplay) {  // its queue takes no more commands
@@ -54,7 +62,7 @@ OpenClStream::~OpenClStream() {
         host_ = HostState::kNone;
       }
     }
-    position_ += header.size_bytes;
+    position += header.size_bytes;
   }
   resume_all(freed_);
   shared_->streams.remove(id_, progress_.failures());
@@ -64,6 +72,14 @@ OpenClStream::~OpenClStream() {
 // --- Handing over ---
 
 void OpenClStream::kick() {
+  if (!launching_) return kick_in_place();
+  if (launching_->kick(shared_from_this())) return;
+  // The device is being closed, and callers do what is left.
+  ring_.detach();
+  kick_in_place();
+}
+
+void OpenClStream::kick_in_place() {
   static thread_local Streams* outer = nullptr;
   if (outer) {
     outer->push_back(weak_from_this());
@@ -71,23 +87,33 @@ void OpenClStream::kick() {
   }
   Streams ready;
   outer = &ready;
-  pump(ready);
+  (void)pump(ready, SIZE_MAX);
   while (!ready.empty()) {
     const std::shared_ptr<OpenClStream> stream = ready.back().lock();
     ready.pop_back();
-    if (stream) stream->pump(ready);
+    if (stream) (void)stream->pump(ready, SIZE_MAX);
   }
   outer = nullptr;
 }
 
-void OpenClStream::pump(Streams& freed) {
+Pumped OpenClStream::pump_turn() {
+  Streams freed;
+  const Pumped result = pump(freed, kTurn);
+  for (const auto& waiting : freed) {
+    if (const auto stream = waiting.lock()) stream->kick();
+  }
+  return result;
+}
+
+Pumped OpenClStream::pump(Streams& freed, std::size_t turn) {
   progress_.reap();
   Discarded discarded;
   std::uint64_t consumed = 0;
   Freed resumed;
+  Pumped result = Pumped::kEmpty;
   {
     const std::lock_guard lock(pump_mutex_);
-    drain_ring(discarded);
+    result = drain_ring(discarded, turn);
     if (unflushed_) flush();
     consumed = consumed_;
     resumed.swap(freed_);
@@ -100,27 +126,33 @@ void OpenClStream::pump(Streams& freed) {
   progress_.handed_over(consumed, freed);
   resume_all(resumed);
   progress_.finish_steps();
+  return result;
 }
 
-void OpenClStream::drain_ring(Discarded& discarded) {
-  while (position_ < ring_.published()) {
-    const RecordHeader& header = ring_.at(position_);
+Pumped OpenClStream::drain_ring(Discarded& discarded, std::size_t turn) {
+  std::uint64_t position = ring_.read_position.load(std::memory_order_relaxed);
+  while (position < ring_.published()) {
+    const RecordHeader& header = ring_.at(position);
     if (header.kind != RecordKind::kPad) {
+      if (turn == 0) return Pumped::kMore;
       if (progress_.failed()) {
-        if (discard(header, consumed_ + 1, discarded) == Outcome::kCut) return;
+        if (discard(header, consumed_ + 1, discarded) == Outcome::kCut) return Pumped::kStands;
       } else {
-        if (queue_is_full()) return;
+        if (queue_is_full()) return Pumped::kStands;
         // A record that cuts the stream by failing is discarded in the next turn.
         if (execute(header, consumed_ + 1) == Outcome::kCut) {
           if (progress_.failed()) continue;
-          return;
+          return Pumped::kStands;
         }
       }
       ++consumed_;
+      --turn;
     }
-    position_ += header.size_bytes;
-    ring_.consume_to(position_);
+    position += header.size_bytes;
+    ring_.read_position.store(position, std::memory_order_relaxed);
+    ring_.consume_to(position);
   }
+  return Pumped::kEmpty;
 }
 
 void OpenClStream::flush() {

@@ -1,11 +1,12 @@
 // A stream: a ring of records, and an in-order command queue that they are handed over to.
 //
-// Records are handed over at once by whoever publishes them, but for four that cut the stream: a host function (until
-// it has run), a wait for something that is not itself in a queue yet (a hold, or a mark that lies behind a cut), a
-// replay at a gate that is not open, and a queue that holds kMaxInFlight commands already. What lies behind a cut stays
-// in the ring, which therefore pushes back as on other devices, and is discarded from there when the stream fails.
-// Whoever ends the cut goes on with the stream: the host-function thread, the holder, the stream of the mark, whoever
-// publishes, the service thread.
+// Records are handed over at once by whoever publishes them, or, where the device's URI asks for a submission queue, by
+// a launching thread (engine/launching_thread.h). Four cut the stream: a host function (until it has run), a wait for
+// something that is not itself in a queue yet (a hold, or a mark that lies behind a cut), a replay at a gate that is
+// not open, and a queue that holds kMaxInFlight commands already. What lies behind a cut stays in the ring, which
+// therefore pushes back as on other devices, and is discarded from there when the stream fails. Whoever ends the cut
+// goes on with the stream: the host-function thread, the holder, the stream of the mark, whoever publishes, the service
+// thread.
 #pragma once
 
 #include <atomic>
@@ -17,12 +18,12 @@
 #include "device/driver.h"
 #include "drivers/opencl/opencl_context.h"
 #include "drivers/opencl/opencl_progress.h"
+#include "engine/launching_thread.h"
 #include "engine/replay_program.h"
-#include "record/ring.h"
 
 namespace slipway::internal {
 
-class OpenClStream final : public DriverStream, public std::enable_shared_from_this<OpenClStream> {
+class OpenClStream final : public DriverStream, public QueuedStream, public std::enable_shared_from_this<OpenClStream> {
  public:
   // Takes over one reference to the queue.
   static std::shared_ptr<OpenClStream> create(std::shared_ptr<OpenClShared> shared, std::shared_ptr<ClContext> context,
@@ -30,8 +31,10 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   ~OpenClStream() override;  // never waits
 
   Sink& sink() override { return ring_; }
-  // From inside a kick it is put off until the outer one has given up its locks.
+  // Pumps, or has the launching thread pump while there is one.
   void kick() override;
+  Pumped pump_turn() override;
+  QueuedRing& queued_ring() override { return ring_; }
   std::uint64_t completed() override;
   Status wait(std::uint64_t sequence, std::int64_t deadline_ns) override;
   Status failure() override;
@@ -50,6 +53,9 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   void close(Status cause);
   // Waits for everything submitted. False: at the deadline (now_ns() time) it has not passed.
   bool drain(std::int64_t deadline_ns);
+  // Ends the launching thread, be it this stream's own or shared; callers pump from then on. False: it is still inside
+  // a call of the implementation, perhaps with our locks.
+  bool stop_launching(std::int64_t deadline_ns) { return !launching_ || launching_->stop(deadline_ns); }
 
  private:
   OpenClStream(std::shared_ptr<OpenClShared> shared, std::shared_ptr<ClContext> context, cl_command_queue queue,
@@ -60,9 +66,11 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   enum class Outcome { kHandedOver, kCut };
   enum class Goal { kHandedOver, kPassed };
 
-  // The three of a pump: under pump_mutex_, they hand over what they can.
-  void pump(Streams& freed);
-  void drain_ring(Discarded& discarded);
+  // Pumps on the calling thread. From inside a pump it is put off until the outer one has given up its locks.
+  void kick_in_place();
+  // The three of a pump: under pump_mutex_, they hand over what they can, at most `turn` records.
+  Pumped pump(Streams& freed, std::size_t turn);
+  Pumped drain_ring(Discarded& discarded, std::size_t turn);
   Outcome execute(const RecordHeader& header, std::uint64_t sequence);
   Outcome execute_wait(const EventRecord& wait, std::uint64_t sequence);
   // Of a replay: the graph keeps it, and it may run again.
@@ -97,15 +105,15 @@ class OpenClStream final : public DriverStream, public std::enable_shared_from_t
   const cl_command_queue queue_;
   const std::string name_;
   const std::uint64_t id_;
-  Ring ring_;  // its consumer counts as detached all the time: every commit kicks
+  const std::shared_ptr<LaunchingThread> launching_;  // null: in-line
+  QueuedRing ring_;  // without a launching thread its consumer counts as detached all the time: every commit kicks
   ClProgress progress_;
 
   // Guards the rest and the consuming side of ring_. Held while OpenCL enqueues (which may compile); inside, a kernel's
   // mutex, then any stream's progress, an event's or hold's, the registry's are taken, one at a time. Never held while
   // anything is waited for or user code runs, and never by a callback of OpenCL.
   std::mutex pump_mutex_;
-  std::uint64_t position_ = 0;  // in the ring
-  std::uint64_t consumed_ = 0;  // records up to there
+  std::uint64_t consumed_ = 0;  // records up to ring_.read_position
   bool unflushed_ = false;
   bool room_awaited_ = false;
   enum class HostState { kNone, kWaiting, kRunning, kDone } host_ = HostState::kNone;

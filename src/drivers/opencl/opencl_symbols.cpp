@@ -1,6 +1,10 @@
 #include "drivers/opencl/opencl_symbols.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <mutex>
+#include <string>
 
 #include "base/dynamic_library.h"
 
@@ -194,6 +198,18 @@ const char* advice(ErrorCode code) noexcept {
 }  // namespace
 
 Result<const ClSymbols*> load_opencl() {
+  // Which process did first. Relaxed: in a child it was stored before the fork, and siblings need not know.
+  static std::atomic<pid_t> loading{0};
+  pid_t process = 0;
+  if (!loading.compare_exchange_strong(process, ::getpid(), std::memory_order_relaxed) && process != ::getpid()) {
+    // The lock below may be held for ever, too.
+    return Status(ErrorCode::kFailedPrecondition,
+                  "OpenCL was loaded by process " + std::to_string(process) +
+                      " before a fork, and its implementation's threads are not in process " +
+                      std::to_string(::getpid()) +
+                      "; open OpenCL devices in a child of a process that has not, or in a program that the child "
+                      "executes");
+  }
   static std::mutex mutex;
   static const Loaded* loaded = nullptr;
   const std::lock_guard lock(mutex);
