@@ -122,6 +122,36 @@ void rules_without_run_time_arguments_are_static(Context& c) {
               "the sentence");
 }
 
+// A plan whose block and scratch are the least: its record has room for the grid nevertheless.
+void plain_launches_carry_their_grid(Context& c) {
+  const Device device = c.open();
+  const Module module = c.load(device);
+  const Stream stream = device.create_stream();
+  const Memory out = device.allocate(9 * 4 * 64);
+  Extent grid;
+  const auto typed = LaunchPlan::create(find_kernel(module, "index"),
+                                        {.grid = GridRule::function([&grid](const GridArguments&) { return grid; })})
+                         .typed<Out>();
+  for (const Extent& next : {Extent{5, 3, 2}, Extent{1, 1, 1}, Extent{1, 7, 1}}) {
+    grid = next;
+    const auto blocks = static_cast<std::size_t>(grid.x * grid.y * grid.z);
+    (void)testing::take_stored(device);
+    stream.fill(out.address(), 0, 4, 9 * 64);
+    typed(stream, out.tensor<std::uint32_t>());
+    stream.synchronize(kLimit);
+    if (c.can(kStores)) check_equal(testing::take_stored(device).back().total_blocks, blocks, "blocks stored");
+    if (!c.can(kRuns)) continue;
+    const Words words = download<std::uint32_t>(stream, out, 9 * 64);
+    for (std::size_t b = 0; b < 64; ++b) {
+      const Words seen(words.begin() + static_cast<std::ptrdiff_t>(9 * b + 3),
+                       words.begin() + static_cast<std::ptrdiff_t>(9 * b + 6));
+      const Words wanted{static_cast<std::uint32_t>(grid.x), static_cast<std::uint32_t>(grid.y),
+                         static_cast<std::uint32_t>(grid.z)};
+      check_equal(seen, b < blocks ? wanted : Words(3), "the grid that block " + show(b) + " saw");
+    }
+  }
+}
+
 // Nothing is submitted, and the next call is a new one.
 void a_bad_grid_refuses_one_call(Context& c) {
   Probe probe(c);
@@ -235,7 +265,8 @@ void plans_with_rules_are_checked(Context& c) {
   const Argument arguments[] = {probe.out, 1, 4};
   check_throws(kInvalid, {"'scratch'", "computes its grid", "leave it out"},
                [&] { plan.launch_arguments(probe.stream, Extent{}, arguments); });
-  check(LaunchPlan::create(probe.kernel, {.shared_bytes = 64}).takes_grid(), "a plan without shape and rule takes a grid");
+  check(LaunchPlan::create(probe.kernel, {.shared_bytes = 64}).takes_grid(),
+        "a plan without shape and rule takes a grid");
   plan.launch_arguments(probe.stream, std::nullopt, arguments);
   probe.check_ran(1, 4, "after refusals");
 }
@@ -267,6 +298,7 @@ void captured_launches_keep_their_grid(Context& c) {
 
 constexpr Test kTests[] = {
     {"computed_grids_arrive", computed_grids_arrive},
+    {"plain_launches_carry_their_grid", plain_launches_carry_their_grid},
     {"rules_without_run_time_arguments_are_static", rules_without_run_time_arguments_are_static},
     {"a_bad_grid_refuses_one_call", a_bad_grid_refuses_one_call},
     {"computed_grids_are_checked_as_given_ones", computed_grids_are_checked_as_given_ones},
