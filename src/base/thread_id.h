@@ -21,19 +21,20 @@ void forget_thread_id() noexcept;
 // Marks the time in which user code (a kernel, a host function) runs on this thread. Nests.
 class CallbackScope {
  public:
-  CallbackScope() noexcept : saved_in_(t_in_callback) {
+  CallbackScope() noexcept : saved_id_(t_fast_thread_id), saved_in_(t_in_callback) {
     t_fast_thread_id = 0;
     t_in_callback = true;
   }
   ~CallbackScope() {
-    // Not what it was before: the callback may have forked, and this be the child.
-    t_fast_thread_id = saved_in_ ? 0 : t_own_thread_id;
+    // Not simply what it was before: the callback may have forked, and this be the child.
+    t_fast_thread_id = saved_id_ == 0 ? 0 : t_own_thread_id;
     t_in_callback = saved_in_;
   }
   CallbackScope(const CallbackScope&) = delete;
   CallbackScope& operator=(const CallbackScope&) = delete;
 
  private:
+  std::uint64_t saved_id_;
   bool saved_in_;
 };
 

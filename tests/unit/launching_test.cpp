@@ -88,6 +88,18 @@ class TestStream final : public QueuedStream, public std::enable_shared_from_thi
   QueuedRing ring_;
 };
 
+// Declared behind what a stream's functions refer to: none of them runs when that goes.
+class Ended {
+ public:
+  explicit Ended(LaunchingThread& thread) : thread_(thread) {}
+  ~Ended() { EXPECT_TRUE(thread_.stop(now_ns() + 20 * kSecond)); }
+  Ended(const Ended&) = delete;
+  Ended& operator=(const Ended&) = delete;
+
+ private:
+  LaunchingThread& thread_;
+};
+
 class Launching : public ::testing::TestWithParam<std::int64_t> {
  protected:
   Launching() : thread(GetParam(), "test-queue") { thread.start(); }
@@ -102,6 +114,7 @@ TEST_P(Launching, EverythingPublishedIsPumpedInOrderHoweverTheThreadSleeps) {
   const auto s = stream();
   std::vector<std::uint64_t> order;
   s->seen = [&](std::uint64_t value) { order.push_back(value); };
+  const Ended ended(thread);
   constexpr std::uint64_t kRounds = 3000;
   for (std::uint64_t i = 0; i < kRounds; ++i) {
     s->submit(i);
@@ -120,6 +133,7 @@ TEST_P(Launching, PublishingCostsNoKickWhileTheThreadPumps) {
   std::promise<void> inside, go_on;
   auto gate = go_on.get_future().share();
   std::atomic<bool> first{true};
+  const Ended ended(thread);
   s->in_pump = [&] {
     if (first.exchange(false)) {
       inside.set_value();
@@ -156,6 +170,7 @@ TEST_P(Launching, AKickDuringAPumpIsFollowedByAnother) {
   const auto s = stream();
   s->stands_at = 1;
   std::atomic<int> reached{0}, allowed{0};
+  const Ended ended(thread);
   s->in_pump = [&] {
     const int mine = ++reached;
     (void)becomes([&] { return allowed.load() >= mine; });
@@ -214,6 +229,7 @@ TEST_P(Launching, TheThreadItselfSubmitsToItsFullQueueInPlaceAndInOrder) {
   const auto other = stream();  // holds the thread until the queue is full
   std::promise<void> full;
   auto wait = full.get_future().share();
+  const Ended ended(thread);
   other->in_pump = [&] { wait.wait_for(std::chrono::seconds(20)); };
   other->submit(0);
   for (std::uint64_t i = 0; i < kFill; ++i) s->submit(i);
