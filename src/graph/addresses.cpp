@@ -1,6 +1,8 @@
 #include "graph/addresses.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <utility>
 
 namespace slipway::internal {
@@ -23,14 +25,16 @@ Status WatchedAddresses::check(std::uint64_t& seen, const std::string& graph) co
   if (freed == seen) return {};
   for (const Block& b : blocks_) {
     if (device_->addresses().lives(b.block)) continue;
+    char address[24];
+    std::snprintf(address, sizeof address, "0x%" PRIx64, b.block.address);
     ErrorDetails details;
     details.code = ErrorCode::kStaleAddress;
     details.name = graph;
     details.stable = true;
-    details.sentence =
-        b.where + " in graph '" + graph + "' is in a memory block of " + std::to_string(b.block.bytes) +
-        " bytes that was freed; keep the memory as long as the graph is launched, allocate it during the "
-        "capture, or capture again";
+    details.sentence = b.where + " in graph '" + graph + "' is in a memory block of " + std::to_string(b.block.bytes) +
+                       " bytes at " + address +
+                       " that was freed; keep the memory as long as the graph is launched, allocate it during the "
+                       "capture, or capture again";
     return Status(std::move(details));
   }
   seen = freed;

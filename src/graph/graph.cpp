@@ -67,6 +67,12 @@ ExecutableGraph GraphDefinition::instantiate(const InstantiateOptions& options) 
     throw Error(ErrorCode::kInvalidArgument, "graph '" + definition.name + "' was to be instantiated with a depth of " +
                                                  std::to_string(options.depth) + "; give 1 to 8");
   }
+  if (definition.entries.empty()) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "graph '" + definition.name +
+                    "' has no work, and replaying it would silently do nothing; submit the work to the stream that is "
+                    "captured, or to one that has joined it");
+  }
   if (options.watchdog.count() < 0) {
     throw Error(ErrorCode::kInvalidArgument, "graph '" + definition.name + "' was given a negative watchdog limit");
   }

@@ -5,6 +5,8 @@ table_check.py TABLE.md RESULTS.xml... | --self-test
 
 TABLE.md: tables in which one column's heading is "test" or "tests"; the cells name tests in `backticks`, and `*`
 stands for any text. A row without a test is a problem, unless its cell begins with "none:" and a reason.
+A column "state", where a table has one, says `done` or `open` in each row. Open rows are of things that are not there
+yet: they are listed and counted, and no problem, whatever tests they name.
 RESULTS.xml: what ctest --output-junit wrote; later files add to earlier ones. A test that passed in one of them
 and failed in another has failed; one that was skipped everywhere did not run.
 """
@@ -39,8 +41,8 @@ def cells(line):
 
 
 def rows(text):
-    """Yields (line number, first cell, test cell) of each row of each table with a column of tests."""
-    column = None
+    """Yields (line number, first cell, test cell, state) of each row of each table with a column of tests."""
+    column = state = None
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         if not line.lstrip().startswith("|"):
@@ -52,32 +54,44 @@ def rows(text):
         if number < len(lines) and re.match(r"^\s*\|[\s:|-]+\|?\s*$", lines[number]):
             heads = [c.lower() for c in row]
             column = next((i for i, head in enumerate(heads) if head in ("test", "tests")), None)
+            state = heads.index("state") if "state" in heads else None
             continue
         if column is not None:
-            yield number, row[0], row[column] if column < len(row) else ""
+            cell = row[column] if column < len(row) else ""
+            yield number, row[0], cell, "done" if state is None else row[state] if state < len(row) else ""
+
+
+def find_problem(name, results):
+    """What is wrong with a named test, or nothing."""
+    matching = [n for n in results if fnmatch.fnmatchcase(n, name)]
+    if not matching:
+        return f"there is no test {name}"
+    if any(results[n] == "failed" for n in matching):
+        return f"{name} failed"
+    return f"{name} was skipped" if all(results[n] == "skipped" for n in matching) else None
 
 
 def check(text, results):
-    problems, count = [], 0
-    for number, item, cell in rows(text):
+    """(problems, open rows, number of rows)"""
+    problems, still_open, count = [], [], 0
+    for number, item, cell, state in rows(text):
         count += 1
         where = f"line {number} ({item})"
         names = re.findall(r"`([^`]+)`", cell)
-        if not names:
+        found = [problem for name in names if (problem := find_problem(name, results))]
+        if state == "open":
+            ready = names and not found
+            still_open.append(where + (": its tests pass by now, so it may be done" if ready else ""))
+        elif state != "done":
+            problems.append(f"{where}: its state is '{state}'; say done or open")
+        elif not names:
             if not re.match(r"none: \S", cell):
                 problems.append(f"{where}: names no test")
-            continue
-        for name in names:
-            matching = [n for n in results if fnmatch.fnmatchcase(n, name)]
-            if not matching:
-                problems.append(f"{where}: there is no test {name}")
-            elif any(results[n] == "failed" for n in matching):
-                problems.append(f"{where}: {name} failed")
-            elif all(results[n] == "skipped" for n in matching):
-                problems.append(f"{where}: {name} was skipped")
+        else:
+            problems += [f"{where}: {problem}" for problem in found]
     if count == 0:
         problems.append("there is no table with a column of tests")
-    return problems, count
+    return problems, still_open, count
 
 
 def self_test():
@@ -88,6 +102,7 @@ def self_test():
       <testcase name="B.one/cpu" status="run"/><testcase name="B.one/opencl" status="notrun"><skipped/></testcase>
     </testsuite>"""
     head = "| item | test |\n| --- | --- |\n"
+    states = "| item | state | test |\n| --- | --- | --- |\n"
     cases = [
         (head + "| 1 | `A.passes` |\n", 0),
         (head + "| 1 | `A.passes`, `B.one/*` |\n", 0),
@@ -101,22 +116,35 @@ def self_test():
         (head + "| 1 |\n", 1),
         ("no table\n", 1),
         ("| item | what |\n| --- | --- |\n| 1 | `A.unknown` |\n", 1),
+        (states + "| 1 | done | `A.passes` |\n", 0),
+        (states + "| 1 | done | `A.unknown` |\n", 1),
+        (states + "| 1 | done |  |\n", 1),
+        (states + "| 1 |  | `A.passes` |\n| 2 | soon | `A.passes` |\n", 2),
+        (states + "| 1 | open | `A.unknown` |\n| 2 | open |  |\n| 3 | done | `A.passes` |\n", 0, 2),
+        (states + "| 1 | open | `A.passes` |\n", 0, 1),
+        (states + "| 1 | open | `A.fails` |\n| 2 | done | `A.skips` |\n", 1, 1),
     ]
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "r.xml"
         file.write_text(junit)
         results = read_results([file])
-        for text, expected in cases:
-            found = check(text, results)[0]
-            if len(found) != expected:
+        for text, expected, *more in cases:
+            found, still_open, _ = check(text, results)
+            if len(found) != expected or len(still_open) != sum(more):
                 wrong += 1
-                print(f"self-test: {text!r}: expected {expected} problems, found {found}")
+                print(f"self-test: {text!r}: expected {expected} problems, found {found}; open: {still_open}")
     return wrong
 
 
 if sys.argv[1:] == ["--self-test"]:
     sys.exit(1 if self_test() else 0)
-found, total = check(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"), read_results(sys.argv[2:]))
-print("\n".join(f"{sys.argv[1]}: {p}" for p in found) if found else f"{sys.argv[1]}: {total} rows, each with a test that passed")
+document = sys.argv[1]
+found, still_open, total = check(pathlib.Path(document).read_text(encoding="utf-8"), read_results(sys.argv[2:]))
+for row in still_open:
+    print(f"{document}: open: {row}")
+for problem in found:
+    print(f"{document}: {problem}")
+if not found:
+    print(f"{document}: {total} rows, {len(still_open)} of them open, each other one with a test that passed")
 sys.exit(1 if found else 0)
