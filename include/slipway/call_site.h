@@ -143,7 +143,7 @@ SLIPWAY_API std::string schema_hash(const Signature& signature);
 
 namespace detail {
 SLIPWAY_API void check_site_types(internal::SiteImpl* site, std::span<const Parameter> parameters, bool brings_grid);
-SLIPWAY_API void launch_site(internal::SiteImpl& site, internal::StreamImpl& stream, const std::byte* packed,
+SLIPWAY_API void launch_site(const std::byte* packed, internal::StreamImpl& stream, internal::SiteImpl& site,
                              std::uint64_t addresses);
 SLIPWAY_API void launch_site_grid(internal::SiteImpl& site, internal::StreamImpl& stream, const Extent& grid,
                                   const std::byte* packed, std::uint64_t addresses);
@@ -159,7 +159,7 @@ class TypedSite {
       detail::throw_empty(!site_);
     detail::PackedArguments<Args...> packed;
     packed.pack(std::index_sequence_for<Args...>{}, args...);
-    detail::launch_site(*site_, *stream.impl(), packed.bytes, (detail::address_bits(args) | ... | std::uint64_t{0}));
+    detail::launch_site(packed.bytes, *stream.impl(), *site_, (detail::address_bits(args) | ... | std::uint64_t{0}));
   }
   explicit operator bool() const noexcept { return site_ != nullptr; }
 

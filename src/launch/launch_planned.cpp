@@ -251,7 +251,7 @@ void launch_grid(const PlanImpl& plan, StreamImpl& stream, const Extent& grid, c
 namespace {
 
 // What the fast path of a site leaves: these keep it free of a frame.
-[[gnu::noinline]] void launch_site_slow(SiteImpl& site, StreamImpl& stream, const std::byte* packed,
+[[gnu::noinline]] void launch_site_slow(const std::byte* packed, StreamImpl& stream, SiteImpl& site,
                                         std::uint64_t addresses) {
   const Stream to(stream.shared_from_this());
   site.launch({to, std::nullopt, {}, packed, addresses});
@@ -262,7 +262,7 @@ namespace {
   site.launch({to, grid, {}, packed, addresses});
 }
 // The stream is entered, and left here. Functions that compute a grid may take long: they are called by the slow path.
-[[gnu::noinline]] void launch_site_indirect(SiteImpl& site, StreamImpl& stream, const std::byte* packed,
+[[gnu::noinline]] void launch_site_indirect(const std::byte* packed, StreamImpl& stream, SiteImpl& site,
                                             std::uint64_t addresses, const PlanImpl& plan) {
   if (&stream.device() == plan.device && internal::check_guards(plan, packed) == internal::GuardMiss::kNone) {
     CheckedShape shape;
@@ -270,24 +270,25 @@ namespace {
     const bool computed = plan.grid && plan.grid->try_evaluate(packed, grid) && internal::take_grid(plan, grid, shape);
     if (computed || (plan.has_static_shape && !plan.shape.empty)) {
       if (internal::launch_entered<false>(plan, stream, computed ? &shape : nullptr, packed, &site.hits)) return;
-      return launch_site_slow(site, stream, packed, addresses);
+      return launch_site_slow(packed, stream, site, addresses);
     }
   }
   stream.leave();
-  launch_site_slow(site, stream, packed, addresses);
+  launch_site_slow(packed, stream, site, addresses);
 }
 
 }  // namespace
 
 // A finalized site's plan is read while the stream is entered: whoever takes it away waits for those who are inside.
-void launch_site(SiteImpl& site, StreamImpl& stream, const std::byte* packed, std::uint64_t addresses) {
+// The order of the parameters is that of the registers which it leaves alone.
+void launch_site(const std::byte* packed, StreamImpl& stream, SiteImpl& site, std::uint64_t addresses) {
   if (!stream.try_enter()) [[unlikely]]
-    return launch_site_slow(site, stream, packed, addresses);
+    return launch_site_slow(packed, stream, site, addresses);
   const PlanImpl& plan = *site.finalized.load(std::memory_order_seq_cst);
   if (&stream.device() != plan.static_for || (addresses & plan.guard_bits) != 0) [[unlikely]]
-    return launch_site_indirect(site, stream, packed, addresses, plan);
+    return launch_site_indirect(packed, stream, site, addresses, plan);
   if (!internal::launch_entered<true>(plan, stream, nullptr, packed, &site.hits)) [[unlikely]]
-    launch_site_slow(site, stream, packed, addresses);
+    launch_site_slow(packed, stream, site, addresses);
 }
 
 void launch_site_grid(SiteImpl& site, StreamImpl& stream, const Extent& grid, const std::byte* packed,

@@ -264,7 +264,7 @@ TEST_P(Fork, EverythingFromBeforeIsRefusedAtOnce) {
   std::uint32_t value = 0;
   e.stream.copy_to_host(&value, e.memory.address(), 4);
   e.stream.synchronize();
-  EXPECT_EQ(value, e.device.info().runs_kernels ? 12U : 0U);
+  EXPECT_EQ(value, e.device.info().runs_kernels ? 15U : 0U);
 }
 
 TEST_P(Fork, AChildOpensItsOwnDeviceAndTheOldOneStaysRefused) {

@@ -69,7 +69,6 @@ class QueueReport : public ::testing::TestWithParam<const char*> {
     module = load(device);
   }
   bool is_opencl() const { return device.info().driver == "opencl"; }
-  bool is_inline() const { return !is_opencl() && device.info().workers == 0; }
 
   Memory upload(const std::vector<float>& values) const {
     Memory memory = device.allocate(values.size() * sizeof(float));
@@ -281,8 +280,10 @@ TEST_P(QueueReport, B23_EventsAndSynchroniseCoverWhatIsStillQueued) {
 
 // --- B37: the caller's lock and the callbacks that need it ---
 
-TEST_P(QueueReport, B37_CallbacksThatNeedTheCallersLockGetItWheneverTheCallerWaits) {
-  if (is_inline()) GTEST_SKIP() << "callbacks run on the caller's own thread";
+// Callbacks run on a thread of their own.
+class CallbackReport : public QueueReport {};
+
+TEST_P(CallbackReport, B37_CallbacksThatNeedTheCallersLockGetItWheneverTheCallerWaits) {
   const Stream small = device.create_stream({.priority = 0, .ring_bytes = 16 << 10, .name = "four"});
   const Kernel kernel = module.kernel("accumulate");
   const std::vector<float> ones(kWorkspace, 1);
@@ -361,8 +362,10 @@ TEST_P(QueueReport, B37_ACallbackThatCallsInIsRefusedAtOnceAndOneThatThrowsIsTol
 }
 
 // The payloads of what a failure discards may be anybody's objects: their end is not the submitter's business.
-TEST_P(QueueReport, B37_DiscardedPayloadsAreNotDestroyedOnTheThreadThatSubmits) {
-  if (is_inline() || std::string(GetParam()) == "opencl") GTEST_SKIP() << "there is no other thread";
+// Another thread than the submitter's executes or hands over.
+class OtherThreadReport : public QueueReport {};
+
+TEST_P(OtherThreadReport, B37_DiscardedPayloadsAreNotDestroyedOnTheThreadThatSubmits) {
   struct Payload {
     std::atomic<int>& mine;
     std::thread::id submitter = std::this_thread::get_id();
@@ -388,6 +391,14 @@ TEST_P(QueueReport, B37_DiscardedPayloadsAreNotDestroyedOnTheThreadThatSubmits) 
 
 INSTANTIATE_TEST_SUITE_P(Queues, QueueReport,
                          ::testing::Values("cpu", "cpu:inline", "opencl", "opencl:queue=park", "opencl:queue=spin",
+                                           "opencl:memory=buffer,queue=spin,queue_per=stream"),
+                         uri_name);
+INSTANTIATE_TEST_SUITE_P(Queues, CallbackReport,
+                         ::testing::Values("cpu", "opencl", "opencl:queue=park", "opencl:queue=spin",
+                                           "opencl:memory=buffer,queue=spin,queue_per=stream"),
+                         uri_name);
+INSTANTIATE_TEST_SUITE_P(Queues, OtherThreadReport,
+                         ::testing::Values("cpu", "opencl:queue=park", "opencl:queue=spin",
                                            "opencl:memory=buffer,queue=spin,queue_per=stream"),
                          uri_name);
 
