@@ -236,7 +236,7 @@ TEST_P(QueueReport, B23_NoRouteOvertakesWhatIsQueued) {
     });
   }
   for (const auto& [name, route] : routes) {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 250; ++i) {  // of each route, a thousand and more of all
       stream.fill(log.address(), 0, 4, 4);
       typed(stream, to, 1);
       // Holds up whoever executes the queue.
@@ -252,7 +252,7 @@ TEST_P(QueueReport, B23_EventsAndSynchroniseCoverWhatIsStillQueued) {
   const Kernel kernel = module.kernel("log_id");
   const Memory log = device.allocate(16);
   const Stream other = device.create_stream();
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < 300; ++i) {
     const Event event = device.create_event();
     std::atomic<bool> ran{false};
     stream.fill(log.address(), 0, 4, 4);
