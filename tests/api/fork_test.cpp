@@ -282,7 +282,7 @@ TEST_P(Fork, AChildOpensItsOwnDeviceAndTheOldOneStaysRefused) {
     std::uint32_t value = 0;
     own.stream.copy_to_host(&value, own.memory.address(), 4);
     own.stream.synchronize(WaitLimit(10'000));
-    require(!own.device.info().runs_kernels || value == 102, "a wrong value: " + std::to_string(value));
+    require(!own.device.info().runs_kernels || value == 105, "a wrong value: " + std::to_string(value));
     require(own.device.counters().planned_launches >= 100, "planned launches were not counted");
     require_all_refused(e, parent);
     // And a child of the child refuses both.
