@@ -31,10 +31,7 @@ struct HostMemoryImpl {
 };
 
 struct ModuleImpl {
-  ~ModuleImpl() {
-    // Unloading takes locks of the device.
-    if (device && device->forked()) new std::shared_ptr<DriverModule>(std::move(module));
-  }
+  ~ModuleImpl();
 
   std::shared_ptr<DeviceImpl> device;
   std::shared_ptr<DriverModule> module;

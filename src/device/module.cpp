@@ -7,6 +7,11 @@
 namespace slipway {
 namespace internal {
 
+ModuleImpl::~ModuleImpl() {
+  // Unloading takes locks of the device. In the child of a fork, what is retired is left behind.
+  if (device && device->forked()) device->retired().retire([m = std::move(module)]() mutable { m.reset(); });
+}
+
 KernelImpl::~KernelImpl() {
   // Launches submitted so far read the code, and run what its module has loaded.
   device->retired().retire([c = std::move(code)]() mutable { c.reset(); });
