@@ -18,7 +18,7 @@ class Logging {
     stream.synchronize(kLimit);
     Capture capture(stream, "logging");
     value = capture.parameter<std::uint32_t>("value");
-    stream.host_function([this] { ++begun; }, "begins");
+    stream.host_function([counter = counter] { ++*counter; }, "begins");
     stream.launch(c.kernel("log_id"), {}, buffer, value);
     graph = capture.end().instantiate(options);
     values = graph.values();
@@ -32,7 +32,9 @@ class Logging {
   Device device;
   Stream stream;
   Memory buffer;
-  std::atomic<std::uint32_t> begun{0};
+  // Steps of a test that has failed may still run when this is gone.
+  std::shared_ptr<std::atomic<std::uint32_t>> counter = std::make_shared<std::atomic<std::uint32_t>>(0);
+  std::atomic<std::uint32_t>& begun = *counter;
   ScalarParameter<std::uint32_t> value;
   ExecutableGraph graph;
   StepValues values;
