@@ -19,7 +19,7 @@ namespace bench {
 inline std::uint64_t g_runs = 0;
 inline std::uint64_t g_sum = 0;
 
-enum class Way { kGeneral, kPlanned, kTyped };
+enum class Way { kGeneral, kPlanned, kTyped, kSite };
 
 class Case {
  public:
@@ -56,6 +56,7 @@ class CaseOf<std::index_sequence<T...>, std::index_sequence<S...>> final : publi
     options.shape.emplace();
     plan_ = slipway::LaunchPlan::create(kernel_, options);
     typed_ = plan_.typed<TensorType<T>..., Scalar<S>...>();
+    site_ = slipway::CallSite::create(kernel_, options).template typed<TensorType<T>..., Scalar<S>...>();
     memory_ = device.allocate(4096);
     for (std::size_t i = 0; i < 3; ++i) tensors_[i] = memory_.tensor<float>(i * 64);
     for (std::size_t i = 0; i < sizeof...(S); ++i) scalars_[i] = static_cast<std::int32_t>(i + 1);
@@ -71,6 +72,9 @@ class CaseOf<std::index_sequence<T...>, std::index_sequence<S...>> final : publi
         return;
       case Way::kTyped:
         for (int i = 0; i < count; ++i) typed_(stream_, tensors_[T]..., scalars_[S]...);
+        return;
+      case Way::kSite:
+        for (int i = 0; i < count; ++i) site_(stream_, tensors_[T]..., scalars_[S]...);
         return;
     }
   }
@@ -91,6 +95,7 @@ class CaseOf<std::index_sequence<T...>, std::index_sequence<S...>> final : publi
   slipway::Kernel kernel_;
   slipway::LaunchPlan plan_;
   slipway::TypedLaunch<TensorType<T>..., Scalar<S>...> typed_;
+  slipway::TypedSite<TensorType<T>..., Scalar<S>...> site_;
   slipway::Memory memory_;
   slipway::Tensor<float> tensors_[3];
   std::int32_t scalars_[sizeof...(S) + 1]{};

@@ -57,7 +57,10 @@ void add(Rows& rows, const Setting& setting, std::unique_ptr<Case> made, std::in
   const std::string suffix = ", " + std::to_string(made->arguments()) + " arguments";
   auto bound = std::make_shared<Bound>(std::move(made), setting);
   for (const Way way : ways) {
-    const char* name = way == Way::kGeneral ? "general" : way == Way::kPlanned ? "planned" : "typed";
+    const char* name = way == Way::kGeneral   ? "general"
+                       : way == Way::kPlanned ? "planned"
+                       : way == Way::kSite    ? "call site"
+                                              : "typed";
     rows.add(setting.group, (setting.shared ? "typed, shared stream" : name) + suffix,
              [bound, way, held = setting.held] { return turn(*bound, way, held); });
   }
@@ -68,7 +71,7 @@ void add_all(Rows& rows) {
   using enum Way;
   for (const bool held : {true, false}) {
     const char* group = held ? "cpu, held" : "cpu, live";
-    (add(rows, {group, "cpu", held, false}, make_case<kArguments>(), {kGeneral, kPlanned, kTyped}), ...);
+    (add(rows, {group, "cpu", held, false}, make_case<kArguments>(), {kGeneral, kPlanned, kTyped, kSite}), ...);
     (add(rows, {group, "cpu", held, true}, make_case<kArguments>(), {kTyped}), ...);
   }
   (add(rows, {"cpu, in-line", "cpu:inline", false, false}, make_case<kArguments>(), {kGeneral, kTyped}), ...);
