@@ -34,8 +34,8 @@ void CaptureImpl::embed(StreamImpl& stream, const std::shared_ptr<const Definiti
   const auto node_base = static_cast<std::uint32_t>(d.nodes.size());
   const auto gate_of = [&](std::uint32_t gate) { return gate == 0 ? 0 : gate + operation_base; };
 
-  block_.resize(block_base + values.size());
-  std::memcpy(block_.data() + block_base, values.data(), values.size());
+  block_.resize(block_base);
+  block_.insert(block_.end(), values.begin(), values.end());
   for (Variable v : child->variables) {
     v.name = prefix + v.name;
     v.offset += block_base;
