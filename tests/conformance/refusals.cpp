@@ -131,6 +131,7 @@ void kernels_may_not_call(Context& c) {
   const auto typed = LaunchPlan::create(count, {.shape = LaunchShape{}}).typed<Tensor<std::uint32_t>>();
   const Memory memory = zeros<std::uint32_t>(device, stream, 1);
   const Tensor<std::uint32_t> t = memory.tensor<std::uint32_t>();
+  stream.synchronize(kLimit);
   typed(other, t);
   other.synchronize(kLimit);
   for (const std::function<void()>& call :
