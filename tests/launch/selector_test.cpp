@@ -23,12 +23,15 @@ void fast_double(std::uint32_t* x) {
 }
 void failing_double(std::uint32_t*) { throw std::runtime_error("this variant does not work"); }
 // Writes 1 into its half, 2 where the counter behind it was not 0 on entry.
+std::atomic<int> g_dirty_runs{0};
 void left_half(std::uint32_t* x) {
+  if (x[2] != 0) g_dirty_runs.fetch_add(1);
   x[0] = x[2] == 0 ? 1 : 2;
   ++x[2];
   std::this_thread::sleep_for(std::chrono::milliseconds(3));
 }
 void right_half(std::uint32_t* x) {
+  if (x[2] != 0) g_dirty_runs.fetch_add(1);
   x[1] = x[2] == 0 ? 1 : 2;
   ++x[2];
 }
@@ -75,8 +78,10 @@ TEST_P(Selector, TuningChoosesTheFasterAndAppliesInPlaceWorkOnce) {
 TEST_P(Selector, TrialsBeginOnFreshMemoryAndLeaveNothing) {
   const auto selector = tuned(device, {kernel<&left_half>("left"), kernel<&right_half>("right")});
   const CallSite site = CallSite::create(selector);
+  g_dirty_runs = 0;
   site.launch(stream, tensor());
   stream.synchronize();
+  EXPECT_EQ(g_dirty_runs, 0) << "each trial begins as the call would";
   EXPECT_EQ(selector.chosen(), std::optional<std::size_t>(1));
   EXPECT_EQ(word(0), 0U) << "only the winner's half is written";
   EXPECT_EQ(word(1), 1U) << "the counter was 0 when it began";
