@@ -28,8 +28,8 @@ target_compile_options(slipway_options INTERFACE
   $<$<BOOL:${SLIPWAY_WERROR}>:-Werror>)
 target_link_libraries(slipway_options INTERFACE Threads::Threads)
 
-# Builds that are made from nothing often (sanitizers, other processors) compile the standard library's headers once.
-# The release build does not: there every file shows that it includes what it needs.
+# Builds by preset compile the standard library's headers once. `lint` reads every file without: there it shows that it
+# includes what it needs.
 if(SLIPWAY_PRECOMPILE)
   file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
   add_library(slipway_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
