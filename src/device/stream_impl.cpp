@@ -13,7 +13,6 @@ StreamImpl::StreamImpl(std::shared_ptr<DeviceImpl> device, std::shared_ptr<Drive
       device_(std::move(device)),
       driver_(std::move(driver_stream)),
       name_(name.empty() ? "stream " + std::to_string(id) : std::move(name)),
-      id_(id),
       base_(driver_->base()),
       generation_(device_->generation()) {
   sink_->clear_slow_flags(~std::uint32_t{0});

@@ -149,7 +149,6 @@ class StreamImpl : public std::enable_shared_from_this<StreamImpl> {
   std::shared_ptr<DeviceImpl> device_;
   std::shared_ptr<DriverStream> driver_;
   std::string name_;
-  std::uint64_t id_;
   std::uint64_t base_;  // the sink may have been used before: its count at the beginning
   std::uint32_t generation_;
   std::mutex mutex_;
