@@ -21,10 +21,6 @@
 
 namespace slipway {
 
-namespace internal {
-class SiteImpl;
-}
-
 enum class SiteState : std::uint8_t {
   kEmpty,      // nothing was launched yet
   kBound,      // launches by the general path, and looks for a plan
@@ -85,9 +81,9 @@ struct SiteReport {
 };
 
 template <class... Args>
-class TypedSite;
+using TypedSite = detail::TypedHandle<internal::SiteImpl, Args...>;
 template <class... Args>
-class TypedGridSite;
+using TypedGridSite = detail::TypedGridHandle<internal::SiteImpl, Args...>;
 
 class SLIPWAY_API CallSite {
  public:
@@ -143,52 +139,7 @@ SLIPWAY_API std::string schema_hash(const Signature& signature);
 
 namespace detail {
 SLIPWAY_API void check_site_types(internal::SiteImpl* site, std::span<const Parameter> parameters, bool brings_grid);
-SLIPWAY_API void launch_site(const std::byte* packed, internal::StreamImpl& stream, internal::SiteImpl& site,
-                             std::uint64_t addresses);
-SLIPWAY_API void launch_site_grid(internal::SiteImpl& site, internal::StreamImpl& stream, const Extent& grid,
-                                  const std::byte* packed, std::uint64_t addresses);
 }  // namespace detail
-
-template <class... Args>
-class TypedSite {
- public:
-  TypedSite() noexcept = default;
-
-  void operator()(const Stream& stream, const Args&... args) const {
-    if (!site_ || !stream) [[unlikely]]
-      detail::throw_empty(!site_);
-    detail::PackedArguments<Args...> packed;
-    packed.pack(std::index_sequence_for<Args...>{}, args...);
-    detail::launch_site(packed.bytes, *stream.impl(), *site_, (detail::address_bits(args) | ... | std::uint64_t{0}));
-  }
-  explicit operator bool() const noexcept { return site_ != nullptr; }
-
- private:
-  friend class CallSite;
-  explicit TypedSite(std::shared_ptr<internal::SiteImpl> site) noexcept : site_(std::move(site)) {}
-  std::shared_ptr<internal::SiteImpl> site_;
-};
-
-template <class... Args>
-class TypedGridSite {
- public:
-  TypedGridSite() noexcept = default;
-
-  void operator()(const Stream& stream, const Extent& grid, const Args&... args) const {
-    if (!site_ || !stream) [[unlikely]]
-      detail::throw_empty(!site_);
-    detail::PackedArguments<Args...> packed;
-    packed.pack(std::index_sequence_for<Args...>{}, args...);
-    detail::launch_site_grid(*site_, *stream.impl(), grid, packed.bytes,
-                             (detail::address_bits(args) | ... | std::uint64_t{0}));
-  }
-  explicit operator bool() const noexcept { return site_ != nullptr; }
-
- private:
-  friend class CallSite;
-  explicit TypedGridSite(std::shared_ptr<internal::SiteImpl> site) noexcept : site_(std::move(site)) {}
-  std::shared_ptr<internal::SiteImpl> site_;
-};
 
 template <class... Args>
 TypedSite<Args...> CallSite::typed() const {

@@ -24,7 +24,8 @@ namespace slipway {
 
 namespace internal {
 struct PlanImpl;
-}
+class SiteImpl;
+}  // namespace internal
 
 struct PlanOptions {
   // Static shape: checked now, never again. Without it every launch brings its grid, unless `grid` is given, and
@@ -43,10 +44,19 @@ struct PlanOptions {
   std::optional<Kernel> fallback{};
 };
 
+namespace detail {
+template <class Impl, class... Args>
+class TypedHandle;
+template <class Impl, class... Args>
+class TypedGridHandle;
+}  // namespace detail
+
+// Handles of plans: a call packs its arguments, checks the kernel's guards and appends one record. The second kind's
+// calls bring the grid, between stream and arguments. Call sites have the same (call_site.h).
 template <class... Args>
-class TypedLaunch;
+using TypedLaunch = detail::TypedHandle<const internal::PlanImpl, Args...>;
 template <class... Args>
-class TypedGridLaunch;
+using TypedGridLaunch = detail::TypedGridHandle<const internal::PlanImpl, Args...>;
 
 class SLIPWAY_API LaunchPlan {
  public:
@@ -102,11 +112,15 @@ struct WireType<Tensor<T>> {
 };
 
 SLIPWAY_API void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> parameters, bool takes_grid);
-// `addresses`: those of all tensors, or'ed.
-SLIPWAY_API void launch_static(const internal::PlanImpl& plan, internal::StreamImpl& stream, const std::byte* packed,
+// `addresses`: those of all tensors, or'ed. The parameters lie in the registers that the fast path leaves alone.
+SLIPWAY_API void launch_static(const std::byte* packed, internal::StreamImpl& stream, const internal::PlanImpl& plan,
                                std::uint64_t addresses);
-SLIPWAY_API void launch_grid(const internal::PlanImpl& plan, internal::StreamImpl& stream, const Extent& grid,
-                             const std::byte* packed, std::uint64_t addresses);
+SLIPWAY_API void launch_static(const std::byte* packed, internal::StreamImpl& stream, internal::SiteImpl& site,
+                               std::uint64_t addresses);
+SLIPWAY_API void launch_grid(const std::byte* packed, internal::StreamImpl& stream, const internal::PlanImpl& plan,
+                             std::uint64_t addresses, const Extent& grid);
+SLIPWAY_API void launch_grid(const std::byte* packed, internal::StreamImpl& stream, internal::SiteImpl& site,
+                             std::uint64_t addresses, const Extent& grid);
 [[noreturn]] SLIPWAY_API void throw_empty(bool plan_is_empty);
 
 template <class T>
@@ -139,49 +153,46 @@ struct PackedArguments {
   }
 };
 
-}  // namespace detail
-
-// The fast path: a call packs its arguments, checks the kernel's guards and appends one record.
-template <class... Args>
-class TypedLaunch {
+// What is launched is an Impl, a plan or a call site.
+template <class Impl, class... Args>
+class TypedHandle {
  public:
-  TypedLaunch() noexcept = default;
+  TypedHandle() noexcept = default;
+  explicit TypedHandle(std::shared_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 
   void operator()(const Stream& stream, const Args&... args) const {
-    if (!plan_ || !stream) [[unlikely]]
-      detail::throw_empty(!plan_);
-    detail::PackedArguments<Args...> packed;
+    if (!impl_ || !stream) [[unlikely]]
+      throw_empty(!impl_);
+    PackedArguments<Args...> packed;
     packed.pack(std::index_sequence_for<Args...>{}, args...);
-    detail::launch_static(*plan_, *stream.impl(), packed.bytes, (detail::address_bits(args) | ... | std::uint64_t{0}));
+    launch_static(packed.bytes, *stream.impl(), *impl_, (address_bits(args) | ... | std::uint64_t{0}));
   }
-  explicit operator bool() const noexcept { return plan_ != nullptr; }
+  explicit operator bool() const noexcept { return impl_ != nullptr; }
 
  private:
-  friend class LaunchPlan;
-  explicit TypedLaunch(std::shared_ptr<internal::PlanImpl> plan) noexcept : plan_(std::move(plan)) {}
-  std::shared_ptr<internal::PlanImpl> plan_;
+  std::shared_ptr<Impl> impl_;
 };
 
-template <class... Args>
-class TypedGridLaunch {
+template <class Impl, class... Args>
+class TypedGridHandle {
  public:
-  TypedGridLaunch() noexcept = default;
+  TypedGridHandle() noexcept = default;
+  explicit TypedGridHandle(std::shared_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 
   void operator()(const Stream& stream, const Extent& grid, const Args&... args) const {
-    if (!plan_ || !stream) [[unlikely]]
-      detail::throw_empty(!plan_);
-    detail::PackedArguments<Args...> packed;
+    if (!impl_ || !stream) [[unlikely]]
+      throw_empty(!impl_);
+    PackedArguments<Args...> packed;
     packed.pack(std::index_sequence_for<Args...>{}, args...);
-    detail::launch_grid(*plan_, *stream.impl(), grid, packed.bytes,
-                        (detail::address_bits(args) | ... | std::uint64_t{0}));
+    launch_grid(packed.bytes, *stream.impl(), *impl_, (address_bits(args) | ... | std::uint64_t{0}), grid);
   }
-  explicit operator bool() const noexcept { return plan_ != nullptr; }
+  explicit operator bool() const noexcept { return impl_ != nullptr; }
 
  private:
-  friend class LaunchPlan;
-  explicit TypedGridLaunch(std::shared_ptr<internal::PlanImpl> plan) noexcept : plan_(std::move(plan)) {}
-  std::shared_ptr<internal::PlanImpl> plan_;
+  std::shared_ptr<Impl> impl_;
 };
+
+}  // namespace detail
 
 template <class... Args>
 TypedLaunch<Args...> LaunchPlan::typed() const {

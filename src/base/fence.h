@@ -35,11 +35,17 @@ inline U store_then_load(std::atomic<T>& mine, T value, const std::atomic<U>& ot
   return other.load(std::memory_order_seq_cst);
 }
 
+// The rare side's store, where it then reads several others, seq_cst.
+template <class T>
+inline void store_rare(std::atomic<T>& mine, T value, bool asymmetric) noexcept {
+  mine.exchange(value, std::memory_order_seq_cst);
+  if (asymmetric) process_wide_barrier();
+}
+
 // The rare side: the same, with the barrier here. The load acquires.
 template <class T, class U>
 inline U store_then_load_rare(std::atomic<T>& mine, T value, const std::atomic<U>& other, bool asymmetric) noexcept {
-  mine.exchange(value, std::memory_order_seq_cst);
-  if (asymmetric) process_wide_barrier();
+  store_rare(mine, value, asymmetric);
   return other.load(std::memory_order_seq_cst);
 }
 

@@ -53,9 +53,8 @@ class StreamImpl : public std::enable_shared_from_this<StreamImpl> {
   }
   Sink& sink() noexcept { return *sink_; }  // once entered
   void leave() noexcept { entered_.store(Entered::kNo, std::memory_order_release); }
-  // For whoever took something away that fast paths read between try_enter() and leave(): stored it seq_cst, and then
-  // called process_wide_barrier() where asymmetric_fences(). On return nobody uses what was there. Short: a fast path
-  // waits for nothing.
+  // For whoever took something away that fast paths read, seq_cst, between try_enter() and leave(): with store_rare()
+  // of base/fence.h. On return nobody uses what was there. Short: a fast path waits for nothing.
   void await_fast_paths() const noexcept {
     while (entered_.load(std::memory_order_seq_cst) == Entered::kFast) std::this_thread::yield();
   }

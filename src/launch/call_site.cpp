@@ -54,13 +54,7 @@ SiteImpl::SiteImpl(std::shared_ptr<SelectorImpl> selector, CallSiteOptions optio
   const Candidate& first = state.candidates->front();
   device_ = first.kernel.impl()->device;
   brings_grid_ = internal::brings_grid(first.plan);
-  std::uint32_t packed = 0;
-  for (const Parameter& p : runtime_signature()) {  // as detail::PackedArguments lays them out
-    const std::uint32_t align = alignment_of(p, kNaturalAbi);
-    packed = (packed + align - 1) / align * align;
-    packed_offsets_.push_back(packed);
-    packed += size_of(p, kNaturalAbi);
-  }
+  packed_ = compute_layout(runtime_signature(), kNaturalAbi, kMaxArgumentBytes).take();
   counts_.name = name_;
   counts_.schema_hash = schema_hash(runtime_signature());
 }
@@ -72,14 +66,13 @@ void SiteImpl::note(SiteReason reason, std::string sentence) {
   counts_.last_reason = std::move(sentence);
 }
 
-void SiteImpl::await_fast_paths() {
-  if (asymmetric_fences()) process_wide_barrier();
+void SiteImpl::clear_finalized() {
+  store_rare(finalized, no_plan(), asymmetric_fences());
   for (const auto& stream : device_->streams()) stream->await_fast_paths();
 }
 
 void SiteImpl::drop_plan(SiteReason why, std::string sentence) {
-  finalized.store(no_plan(), std::memory_order_seq_cst);
-  await_fast_paths();
+  clear_finalized();
   plan_.reset();  // what it launched keeps the kernel's code, by the retire list
   ++counts_.demotions;
   state_ = SiteState::kBound;
@@ -88,14 +81,9 @@ void SiteImpl::drop_plan(SiteReason why, std::string sentence) {
 
 void SiteImpl::choice_changed() {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t version = selector_->look().version;
-  if (plan_ && plan_version_ != version) {
-    drop_plan(SiteReason::kChoiceChanged, "another kernel than '" + plan_->kernel.name() + "' was chosen");
-  }
-  if (negative_ && negative_version_ != version) {
-    negative_ = false;
-    state_ = SiteState::kBound;
-  }
+  if (version_ == selector_->look().version) return;
+  if (plan_) drop_plan(SiteReason::kChoiceChanged, "another kernel than '" + plan_->kernel.name() + "' was chosen");
+  else if (state_ == SiteState::kNegative) state_ = SiteState::kBound;
 }
 
 // Why no plan can be made for the choice as it is; nothing when it can.
@@ -120,27 +108,25 @@ std::optional<SiteReason> SiteImpl::refusal(const SelectorImpl::State& state, st
   return SiteReason::kSchemaConflict;
 }
 
+SiteImpl::Decision SiteImpl::become_negative(const SelectorImpl::State& state, SiteReason reason) {
+  version_ = state.version;
+  state_ = SiteState::kNegative;
+  return {nullptr, (*state.candidates)[*state.chosen], reason};
+}
+
 SiteImpl::Decision SiteImpl::decide() {
   const std::lock_guard lock(mutex_);
+  if (plan_) return {plan_, std::nullopt, SiteReason::kNotSettled, std::exchange(injected_, Status())};
   const SelectorImpl::State state = selector_->look();
-  if (state_ == SiteState::kEmpty) state_ = SiteState::kBound;
-  if (plan_ && plan_version_ != state.version) {
-    drop_plan(SiteReason::kChoiceChanged, "another kernel than '" + plan_->kernel.name() + "' was chosen");
+  if (state_ == SiteState::kNegative && version_ == state.version) {
+    return become_negative(state, SiteReason::kPlanRefused);
   }
-  if (plan_) return {plan_, std::nullopt, SiteReason::kNotSettled};
-  if (negative_ && negative_version_ == state.version) {
-    return {nullptr, (*state.candidates)[*state.chosen], SiteReason::kPlanRefused};
-  }
-  negative_ = false;
   state_ = SiteState::kBound;
   std::string sentence;
   if (const auto reason = refusal(state, sentence)) {
     note(*reason, std::move(sentence));
-    if (*reason != SiteReason::kSchemaConflict) return {nullptr, std::nullopt, *reason};
-    negative_ = true;
-    negative_version_ = state.version;
-    state_ = SiteState::kNegative;
-    return {nullptr, (*state.candidates)[*state.chosen], *reason};
+    if (*reason == SiteReason::kSchemaConflict) return become_negative(state, *reason);
+    return {nullptr, std::nullopt, *reason};
   }
   const Candidate& candidate = (*state.candidates)[*state.chosen];
   try {
@@ -149,13 +135,10 @@ SiteImpl::Decision SiteImpl::decide() {
   } catch (const Error& error) {
     const bool stable = error.stable() || (is_about_the_plan(error) && error.code() != ErrorCode::kOutOfMemory);
     note(stable ? SiteReason::kPlanRefused : SiteReason::kPlanFailed, error.what());
-    if (!stable) return {nullptr, candidate, SiteReason::kPlanFailed};
-    negative_ = true;
-    negative_version_ = state.version;
-    state_ = SiteState::kNegative;
-    return {nullptr, candidate, SiteReason::kPlanRefused};
+    if (stable) return become_negative(state, SiteReason::kPlanRefused);
+    return {nullptr, candidate, SiteReason::kPlanFailed};
   }
-  plan_version_ = state.version;
+  version_ = state.version;
   ++counts_.promotions;
   state_ = SiteState::kPlanned;
   return {plan_, std::nullopt, SiteReason::kNotSettled};
@@ -194,7 +177,7 @@ void SiteImpl::launch(const SiteCall& call) {
     return general(call, *once, std::nullopt);
   }
   Decision decision = decide();
-  if (decision.plan) return direct(call, decision.plan);
+  if (decision.plan) return direct(call, decision);
   general(call, decision.reason, std::move(decision.candidate));
   // What the general run brought about, a choice for instance, may be all that was missing.
   if (decision.reason == SiteReason::kNotSettled && selector_->look().chosen) (void)decide();
@@ -218,7 +201,7 @@ std::vector<Argument> SiteImpl::arguments_of(const SiteCall& call) const {
   const Signature& signature = runtime_signature();
   arguments.reserve(signature.size());
   for (std::size_t i = 0; i < signature.size(); ++i) {
-    arguments.push_back(unpack_argument(signature[i], call.packed + packed_offsets_[i]));
+    arguments.push_back(unpack_argument(signature[i], call.packed + packed_.slots[i].offset));
   }
   return arguments;
 }
@@ -232,8 +215,9 @@ bool SiteImpl::misses_guard(const SiteCall& call, const PlanImpl& plan, std::spa
   return false;
 }
 
-void SiteImpl::direct(const SiteCall& call, const std::shared_ptr<PlanImpl>& plan) {
+void SiteImpl::direct(const SiteCall& call, const Decision& decision) {
   StreamImpl& stream = *call.to.impl();
+  const std::shared_ptr<PlanImpl>& plan = decision.plan;
   if (misses_guard(call, *plan, call.given)) {
     {
       const std::lock_guard lock(mutex_);
@@ -243,13 +227,10 @@ void SiteImpl::direct(const SiteCall& call, const std::shared_ptr<PlanImpl>& pla
   }
   (void)take_hook_threw();
   try {
-    {
-      const std::lock_guard lock(mutex_);
-      std::exchange(injected_, Status()).throw_if_error();
-    }
+    decision.injected.throw_if_error();
     if (!call.packed) LaunchPlan(plan).launch_arguments(call.to, call.grid, call.given);
-    else if (call.grid) detail::launch_grid(*plan, stream, *call.grid, call.packed, call.addresses);
-    else detail::launch_static(*plan, stream, call.packed, call.addresses);
+    else if (call.grid) detail::launch_grid(call.packed, stream, *plan, call.addresses, *call.grid);
+    else detail::launch_static(call.packed, stream, *plan, call.addresses);
   } catch (const Error& error) {
     if (take_hook_threw() || error.submitted() || !is_about_the_plan(error)) throw;
     {
@@ -258,9 +239,7 @@ void SiteImpl::direct(const SiteCall& call, const std::shared_ptr<PlanImpl>& pla
         note(SiteReason::kCallFailed, error.what());
       } else if (plan_ == plan) {
         drop_plan(SiteReason::kCallRefused, error.what());
-        negative_ = true;
-        negative_version_ = plan_version_;
-        state_ = SiteState::kNegative;
+        state_ = SiteState::kNegative;  // of the same version
       }
     }
     return general(call, error.stable() ? SiteReason::kCallRefused : SiteReason::kCallFailed, std::nullopt);
@@ -328,8 +307,7 @@ SiteState SiteImpl::state() const {
 void SiteImpl::inject(Status failure) {
   const std::lock_guard lock(mutex_);
   injected_ = std::move(failure);
-  finalized.store(no_plan(), std::memory_order_seq_cst);  // so that the next call comes by
-  await_fast_paths();
+  clear_finalized();  // so that the next call comes by
 }
 
 SiteReport SiteImpl::report() const {

@@ -1,17 +1,9 @@
 #include "launch/grid_program.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace slipway::internal {
 namespace {
-
-template <class T>
-T load(const std::byte* from) noexcept {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
 
 // Rounded down. The two divisions without a result were turned away.
 std::int64_t divide_down(std::int64_t a, std::int64_t b) noexcept {
@@ -78,14 +70,14 @@ const char* name_of(GridOp op) noexcept {
 
 bool load_integer(ArgKind kind, const std::byte* from, std::int64_t& value) noexcept {
   switch (kind) {
-    case ArgKind::kI8: value = load<std::int8_t>(from); return true;
-    case ArgKind::kI16: value = load<std::int16_t>(from); return true;
-    case ArgKind::kI32: value = load<std::int32_t>(from); return true;
-    case ArgKind::kU8: value = load<std::uint8_t>(from); return true;
-    case ArgKind::kU16: value = load<std::uint16_t>(from); return true;
-    case ArgKind::kU32: value = load<std::uint32_t>(from); return true;
-    case ArgKind::kU64: value = load<std::int64_t>(from); return value >= 0;
-    default: value = load<std::int64_t>(from); return true;
+    case ArgKind::kI8: value = detail::load_argument<std::int8_t>(from); return true;
+    case ArgKind::kI16: value = detail::load_argument<std::int16_t>(from); return true;
+    case ArgKind::kI32: value = detail::load_argument<std::int32_t>(from); return true;
+    case ArgKind::kU8: value = detail::load_argument<std::uint8_t>(from); return true;
+    case ArgKind::kU16: value = detail::load_argument<std::uint16_t>(from); return true;
+    case ArgKind::kU32: value = detail::load_argument<std::uint32_t>(from); return true;
+    case ArgKind::kU64: value = detail::load_argument<std::int64_t>(from); return value >= 0;
+    default: value = detail::load_argument<std::int64_t>(from); return true;
   }
 }
 

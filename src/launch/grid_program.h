@@ -74,7 +74,7 @@ void append_dimension(std::vector<GridInstruction>& code, const GridProgram& pro
 bool evaluate_grid(const std::vector<GridInstruction>& code, const std::byte* packed, std::int64_t (&grid)[3],
                    GridFailure& failure) noexcept;
 
-// An integer of the kind. False: a u64 that does not fit.
+// An integer of the kind, packed at its natural size: for grids, and for range guards. False: a u64 that does not fit.
 bool load_integer(ArgKind kind, const std::byte* from, std::int64_t& value) noexcept;
 
 }  // namespace slipway::internal

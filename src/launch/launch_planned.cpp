@@ -10,38 +10,16 @@ namespace slipway {
 namespace internal {
 namespace {
 
-template <class T>
-T load(const std::byte* from) noexcept {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
 bool in_range(const RangeGuard& guard, const std::byte* packed) noexcept {
-  const std::byte* at = packed + guard.offset;
   std::int64_t value = 0;
-  switch (guard.kind) {
-    case ArgKind::kI8: value = load<std::int8_t>(at); break;
-    case ArgKind::kI16: value = load<std::int16_t>(at); break;
-    case ArgKind::kI32: value = load<std::int32_t>(at); break;
-    case ArgKind::kU8: value = load<std::uint8_t>(at); break;
-    case ArgKind::kU16: value = load<std::uint16_t>(at); break;
-    case ArgKind::kU32: value = load<std::uint32_t>(at); break;
-    case ArgKind::kU64: {
-      const auto wide = load<std::uint64_t>(at);
-      if (wide > INT64_MAX) return guard.max == INT64_MAX;
-      value = static_cast<std::int64_t>(wide);
-      break;
-    }
-    default: value = load<std::int64_t>(at); break;
-  }
+  if (!load_integer(guard.kind, packed + guard.offset, value)) return guard.max == INT64_MAX;  // a u64 above it
   return value >= guard.min && value <= guard.max;
 }
 
 inline bool is_aligned(const PlanImpl& plan, const std::byte* packed) noexcept {
   std::uint64_t misaligned = 0;
   for (const AlignmentGuard& guard : plan.alignment_guards) {
-    misaligned |= load<std::uint64_t>(packed + guard.offset) & guard.mask;
+    misaligned |= detail::load_argument<std::uint64_t>(packed + guard.offset) & guard.mask;
   }
   return misaligned == 0;
 }
@@ -178,7 +156,7 @@ Reason reason_of(GuardMiss miss) noexcept {
 // The grid of a call whose plan computes it; then the call is one that was given its grid.
 [[gnu::noinline]] void launch_by_rule(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed,
                                       std::uint64_t addresses) {
-  detail::launch_grid(plan, stream, plan.grid->evaluate(packed), packed, addresses);
+  detail::launch_grid(packed, stream, plan, addresses, plan.grid->evaluate(packed));
 }
 
 }  // namespace
@@ -190,6 +168,7 @@ Reason reason_of(GuardMiss miss) noexcept {
 
 // Of a good grid, the shape; false for an empty grid or one that check_grid() refuses.
 inline bool take_grid(const PlanImpl& plan, const Extent& grid, CheckedShape& shape) noexcept {
+  if (plan.shape.empty) return false;  // in its block, or in the grid that stands for each call's
   const DeviceInfo& info = plan.device->info();
   const Dim3& most = info.max_grid;
   if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > most.x || grid.y > most.y || grid.z > most.z) return false;
@@ -230,7 +209,7 @@ using internal::PlanImpl;
 using internal::SiteImpl;
 using internal::StreamImpl;
 
-void launch_static(const PlanImpl& plan, StreamImpl& stream, const std::byte* packed, std::uint64_t addresses) {
+void launch_static(const std::byte* packed, StreamImpl& stream, const PlanImpl& plan, std::uint64_t addresses) {
   const bool plain = &stream.device() == plan.static_for && (addresses & plan.guard_bits) == 0;
   if (plain && internal::try_launch<true>(plan, stream, nullptr, packed)) [[likely]]
     return;
@@ -238,8 +217,8 @@ void launch_static(const PlanImpl& plan, StreamImpl& stream, const std::byte* pa
   internal::launch_checked(plan, stream, plan.shape, nullptr, packed);
 }
 
-void launch_grid(const PlanImpl& plan, StreamImpl& stream, const Extent& grid, const std::byte* packed,
-                 std::uint64_t addresses) {
+void launch_grid(const std::byte* packed, StreamImpl& stream, const PlanImpl& plan, std::uint64_t addresses,
+                 const Extent& grid) {
   CheckedShape shape = plan.shape;
   internal::check_grid(plan.device->info(), plan.kernel.impl()->code->name, grid, shape);
   const bool plain = &stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0 && !shape.empty;
@@ -252,14 +231,9 @@ namespace {
 
 // What the fast path of a site leaves: these keep it free of a frame.
 [[gnu::noinline]] void launch_site_slow(const std::byte* packed, StreamImpl& stream, SiteImpl& site,
-                                        std::uint64_t addresses) {
+                                        std::uint64_t addresses, const Extent* grid = nullptr) {
   const Stream to(stream.shared_from_this());
-  site.launch({to, std::nullopt, {}, packed, addresses});
-}
-[[gnu::noinline]] void launch_site_slow(SiteImpl& site, StreamImpl& stream, const Extent& grid, const std::byte* packed,
-                                        std::uint64_t addresses) {
-  const Stream to(stream.shared_from_this());
-  site.launch({to, grid, {}, packed, addresses});
+  site.launch({to, grid ? std::optional(*grid) : std::nullopt, {}, packed, addresses});
 }
 // The stream is entered, and left here. Functions that compute a grid may take long: they are called by the slow path.
 [[gnu::noinline]] void launch_site_indirect(const std::byte* packed, StreamImpl& stream, SiteImpl& site,
@@ -280,8 +254,7 @@ namespace {
 }  // namespace
 
 // A finalized site's plan is read while the stream is entered: whoever takes it away waits for those who are inside.
-// The order of the parameters is that of the registers which it leaves alone.
-void launch_site(const std::byte* packed, StreamImpl& stream, SiteImpl& site, std::uint64_t addresses) {
+void launch_static(const std::byte* packed, StreamImpl& stream, SiteImpl& site, std::uint64_t addresses) {
   if (!stream.try_enter()) [[unlikely]]
     return launch_site_slow(packed, stream, site, addresses);
   const PlanImpl& plan = *site.finalized.load(std::memory_order_seq_cst);
@@ -291,20 +264,23 @@ void launch_site(const std::byte* packed, StreamImpl& stream, SiteImpl& site, st
     launch_site_slow(packed, stream, site, addresses);
 }
 
-void launch_site_grid(SiteImpl& site, StreamImpl& stream, const Extent& grid, const std::byte* packed,
-                      std::uint64_t addresses) {
+void launch_grid(const std::byte* packed, StreamImpl& stream, SiteImpl& site, std::uint64_t addresses,
+                 const Extent& grid) {
   if (stream.try_enter()) [[likely]] {
     const PlanImpl& plan = *site.finalized.load(std::memory_order_seq_cst);
     CheckedShape shape;
-    if (&stream.device() == plan.direct_for && (addresses & plan.guard_bits) == 0 &&
-        internal::take_grid(plan, grid, shape)) [[likely]] {
+    if (&stream.device() != plan.device || !internal::take_grid(plan, grid, shape)) {
+      stream.leave();
+    } else if (plan.direct_for && (addresses & plan.guard_bits) == 0) [[likely]] {
       if (internal::launch_entered<true>(plan, stream, &shape, packed, &site.hits)) [[likely]]
         return;
+    } else if (internal::check_guards(plan, packed) == internal::GuardMiss::kNone) {
+      if (internal::launch_entered<false>(plan, stream, &shape, packed, &site.hits)) return;
     } else {
       stream.leave();
     }
   }
-  launch_site_slow(site, stream, grid, packed, addresses);
+  launch_site_slow(packed, stream, site, addresses, &grid);
 }
 
 }  // namespace detail

@@ -224,8 +224,8 @@ void LaunchPlan::launch_arguments(const Stream& stream, std::optional<Extent> gr
     if (grid) internal::check_grid(plan.device->info(), name, *grid, shape);
     return internal::launch_missed(plan, s, shape, packed, miss);
   }
-  if (grid) detail::launch_grid(plan, s, *grid, packed, addresses);
-  else detail::launch_static(plan, s, packed, addresses);
+  if (grid) detail::launch_grid(packed, s, plan, addresses, *grid);
+  else detail::launch_static(packed, s, plan, addresses);
 }
 
 namespace detail {
@@ -272,9 +272,9 @@ void check_typed(const internal::PlanImpl* plan, std::span<const Parameter> para
 }
 
 void throw_empty(bool plan_is_empty) {
-  throw Error(ErrorCode::kInvalidArgument, plan_is_empty
-                                               ? "an empty typed launch was called; get one from LaunchPlan::typed()"
-                                               : "the stream is an empty handle; use one that a Device made");
+  throw Error(ErrorCode::kInvalidArgument,
+              plan_is_empty ? "an empty typed handle was called; get one from typed() of a plan or a call site"
+                            : "the stream is an empty handle; use one that a Device made");
 }
 
 }  // namespace detail

@@ -101,18 +101,18 @@ LaunchShape shape_of(const Candidate& candidate, const std::optional<Extent>& gr
     return shape;
   }
   (void)all_arguments(candidate, runtime);  // counts them
-  alignas(16) std::byte packed[kMaxArgumentBytes + 64]{};
+  const Signature mine = runtime_signature_of(candidate);
+  const ArgumentLayout layout = compute_layout(mine, kNaturalAbi, kMaxArgumentBytes).take();
+  alignas(16) std::byte packed[kMaxArgumentBytes]{};
   std::vector<std::uint32_t> parameters, offsets;
-  std::uint32_t at = 0;
-  std::size_t next = 0;
   for (std::uint32_t i = 0; i < signature.size(); ++i) {
     if (is_fixed(candidate, i)) continue;
-    const std::uint32_t size = size_of(signature[i], kNaturalAbi), align = alignment_of(signature[i], kNaturalAbi);
-    at = (at + align - 1) / align * align;
-    pack_argument(candidate.kernel.name(), i, signature[i], size, runtime[next++], packed + at).throw_if_error();
+    const std::size_t next = parameters.size();
+    const ArgumentSlot& slot = layout.slots[next];
+    pack_argument(candidate.kernel.name(), i, mine[next], slot.size, runtime[next], packed + slot.offset)
+        .throw_if_error();
     parameters.push_back(i);
-    offsets.push_back(at);
-    at += size;
+    offsets.push_back(slot.offset);
   }
   rule.locate(parameters, offsets);
   shape.grid = rule.evaluate(packed);

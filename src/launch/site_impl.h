@@ -69,10 +69,12 @@ class SiteImpl : public std::enable_shared_from_this<SiteImpl> {
     std::shared_ptr<PlanImpl> plan;
     std::optional<Candidate> candidate;
     SiteReason reason = SiteReason::kNotSettled;
+    Status injected{};  // of a test: how the plan's launch fails
   };
   Decision decide();
   std::optional<SiteReason> refusal(const SelectorImpl::State& state, std::string& sentence) const;
-  void direct(const SiteCall& call, const std::shared_ptr<PlanImpl>& plan);
+  Decision become_negative(const SelectorImpl::State& state, SiteReason reason);  // under mutex_
+  void direct(const SiteCall& call, const Decision& decision);
   bool misses_guard(const SiteCall& call, const PlanImpl& plan, std::span<const Argument> arguments) const;
   void passed(const std::shared_ptr<PlanImpl>& plan);
   void general(const SiteCall& call, SiteReason reason, std::optional<Candidate> candidate,
@@ -81,22 +83,20 @@ class SiteImpl : public std::enable_shared_from_this<SiteImpl> {
   std::vector<Argument> arguments_of(const SiteCall& call) const;
   void note(SiteReason reason, std::string sentence);    // under mutex_
   void drop_plan(SiteReason why, std::string sentence);  // under mutex_
-  void await_fast_paths();
+  void clear_finalized();                                // under mutex_; nobody is inside afterwards
 
   const std::shared_ptr<SelectorImpl> selector_;
   const CallSiteOptions options_;
   std::string name_;
   std::shared_ptr<DeviceImpl> device_;
   bool brings_grid_ = false;
-  std::vector<std::uint32_t> packed_offsets_;
+  ArgumentLayout packed_;  // of typed handles' arguments
 
   // Guards the rest. Inside, a selector's is taken, or those that building a plan takes.
   mutable std::mutex mutex_;
   SiteState state_ = SiteState::kEmpty;
   std::shared_ptr<PlanImpl> plan_;
-  std::uint64_t plan_version_ = 0;  // the selector's, when plan_ was made
-  bool negative_ = false;
-  std::uint64_t negative_version_ = 0;
+  std::uint64_t version_ = 0;  // the selector's, when plan_ was made or the site became negative
   Status injected_;
   SiteReport counts_;
 };

@@ -124,7 +124,7 @@ void plans_are_checked(Context& c) {
   check_throws(kInvalid, {"the stream", "empty"},
                [&] { typed(Stream(), m.tensor<float>(), m.tensor<float>(), 4, 1.0F); });
   decltype(typed) nothing;
-  check_throws(kInvalid, {"empty typed launch"},
+  check_throws(kInvalid, {"empty typed handle"},
                [&] { nothing(stream, m.tensor<float>(), m.tensor<float>(), 4, 1.0F); });
 }
 

@@ -332,6 +332,33 @@ TEST_P(Site, AGridRuleIsPartOfThePlan) {
   }
 }
 
+TEST_P(Site, AGridOfEachCallAndFixedArgumentsGoTogether) {
+  PlanOptions options;
+  options.fixed = {{1, Argument(2U)}};
+  const CallSite site = CallSite::create(module.kernel("add_per_block"), options);
+  const auto typed = site.typed_grid<Tensor<std::uint32_t>>();
+  for (std::int64_t blocks = 1; blocks <= 4; ++blocks) {
+    typed(stream, Extent{blocks, 1, 1}, tensor());
+    EXPECT_EQ(added(), 2U * static_cast<unsigned>(blocks));
+  }
+  EXPECT_EQ(site.report().hits, 3U);
+}
+
+TEST_P(Site, AnEmptyBlockRunsNothingWhereverTheGridComesFrom) {
+  for (const bool ruled : {false, true}) {
+    PlanOptions options;
+    options.block = {0, 1, 1};
+    if (ruled) options.grid = GridRule::expression("by", {"out", "by"});
+    const CallSite site = CallSite::create(module.kernel("add_per_block"), options);
+    for (int i = 0; i < 3; ++i) {
+      if (ruled) site.typed<Tensor<std::uint32_t>, std::uint32_t>()(stream, tensor(), 3U);
+      else site.typed_grid<Tensor<std::uint32_t>, std::uint32_t>()(stream, Extent{3, 1, 1}, tensor(), 3U);
+      EXPECT_EQ(added(), 0U);
+    }
+    EXPECT_EQ(site.state(), SiteState::kFinalized);
+  }
+}
+
 TEST_P(Site, AWrongCallIsRefusedAndChangesNothing) {
   const CallSite site = CallSite::create(module.kernel("add"), one_block());
   EXPECT_LAUNCH(site, 1);

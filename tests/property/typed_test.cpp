@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "property/rig.h"
+#include "support/random_types.h"
 
 namespace slipway::property {
 namespace {
@@ -29,14 +30,9 @@ using Types = std::tuple<const float*, std::int32_t*, bool, std::int8_t, std::in
                          Bytes3, Bytes12, Bytes32, Bytes64, bool>;
 constexpr std::size_t kMostArguments = 6;
 
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
+using test::mix;
 template <std::uint64_t kSeed, std::uint64_t kPlace>
-using RandomType = std::tuple_element_t<mix(kSeed * 8 + kPlace) % std::tuple_size_v<Types>, Types>;
+using RandomType = test::RandomTypeOf<Types, kSeed, kPlace>;
 
 // What a typed handle takes where a kernel takes T.
 template <class T>

@@ -16,6 +16,7 @@
 #include "record/record.h"
 #include "slipway/signature.h"
 #include "slipway/types.h"
+#include "support/random_types.h"
 
 namespace slipway::internal {
 namespace {
@@ -82,14 +83,8 @@ using Types = std::tuple<float*, const void*, bool, std::int8_t, std::int16_t, s
                          std::uint16_t, std::uint32_t, std::uint64_t, Half, BFloat16, float, double, Bytes3, Bytes12,
                          Bytes24, Bytes32, Bytes64>;
 
-constexpr std::uint64_t mix(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
 template <std::uint64_t kSeed, std::uint64_t kPlace>
-using RandomType = std::tuple_element_t<mix(kSeed * 8 + kPlace) % std::tuple_size_v<Types>, Types>;
+using RandomType = test::RandomTypeOf<Types, kSeed, kPlace>;
 
 template <class A, class B, class C, class D, class E, class F>
 struct Struct {
