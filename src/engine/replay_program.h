@@ -88,6 +88,8 @@ class ReplayProgram {
     return branches_[branch].tape.get() + tape_offset(branches_[branch], step);
   }
   std::uint64_t tape_bytes(std::uint64_t branch) const noexcept { return branches_[branch].bytes; }
+  // The code of the call at this offset of a tape. Looks for it: for failures and the timeline.
+  const KernelCode& code_of_call(std::uint64_t branch, std::uint64_t offset) const noexcept;
   const UpdateGroup& group(std::uint64_t branch, std::uint32_t index) const noexcept {
     return branches_[branch].groups[index];
   }
@@ -148,7 +150,9 @@ class ReplayProgram {
     std::unique_ptr<std::byte, Free> tape{};
     std::vector<UpdateGroup> groups{};
     std::vector<PatchPlace> patches{};
+    std::vector<std::pair<std::uint64_t, const KernelCode*>> calls{};  // by offset
   };
+  static void make_calls(Branch& branch);
   std::uint64_t tape_offset(const Branch& branch, std::uint64_t step) const noexcept {
     return layout_.own_tapes ? step % layout_.depth * branch.stride : 0;
   }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 
+#include "slipway/signature.h"
 #include "slipway/types.h"
 
 namespace slipway::internal {
@@ -33,6 +34,7 @@ enum class RecordKind : std::uint8_t {
   kGroup,         // GroupRecord; on tapes: waits for a gate, and brings what follows up to its values
   kOpenGate,      // GateRecord; on tapes: another branch may go on
   kReplay,        // ReplayRecord: walks a tape
+  kCall,          // CallRecord; on tapes of programs: a launch that is one call through a pointer
 };
 
 struct RecordHeader {
@@ -61,6 +63,14 @@ struct LaunchExtent {  // follows a LaunchRecord with kLaunchHasExtent
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(LaunchExtent) == 32);
+
+// What a program makes of launches of one block whose code needs no context. It is as long as the launch was, and the
+// arguments lie where they lay.
+struct CallRecord {
+  RecordHeader header;
+  KernelEntry entry;
+};
+static_assert(sizeof(CallRecord) == sizeof(LaunchRecord));
 
 enum class CopyDirection : std::uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 

@@ -191,6 +191,7 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
     case RecordKind::kReplay: return execute_replay(record_cast<ReplayRecord>(header), sequence);
     case RecordKind::kGroup:  // on tapes only
     case RecordKind::kOpenGate:
+    case RecordKind::kCall:
     case RecordKind::kPad: break;
   }
   return Outcome::kHandedOver;
