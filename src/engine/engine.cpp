@@ -104,10 +104,14 @@ void Engine::make_ready(Lane& lane) {
 void Lane::resume() { engine_->make_ready(*this); }
 
 void Engine::push_ready(Lane& lane) {
-  const std::lock_guard lock(mutex_);
-  ready_[bucket_of(lane)].push(lane);
-  ready_count_.fetch_add(1, std::memory_order_seq_cst);
-  if (spinners_.load(std::memory_order_seq_cst) == 0) wake_one_locked();
+  Worker* woken = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    ready_[bucket_of(lane)].push(lane);
+    ready_count_.fetch_add(1, std::memory_order_seq_cst);
+    if (spinners_.load(std::memory_order_seq_cst) == 0) woken = take_parked();
+  }
+  if (woken) woken->parker.unpark();
 }
 
 Lane* Engine::take_ready() {
@@ -203,14 +207,14 @@ void Engine::drain_inline() {
   while (Lane* lane = take_ready()) run_inline(*lane);
 }
 
-void Engine::wake_one_locked() {
-  if (parked_.empty()) return;
-  Worker& worker = *workers_[parked_.back()];
+Engine::Worker* Engine::take_parked() {
+  if (parked_.empty()) return nullptr;
+  Worker* worker = workers_[parked_.back()].get();
   parked_.pop_back();
   parked_count_.fetch_sub(1, std::memory_order_relaxed);
   // It counts as looking around from here on, so that nobody wakes a second one for the same work.
   spinners_.fetch_add(1, std::memory_order_seq_cst);
-  worker.parker.unpark();
+  return worker;
 }
 
 void Engine::leave_spin(std::uint32_t own) {
@@ -220,8 +224,12 @@ void Engine::leave_spin(std::uint32_t own) {
                       job_posted_.load(std::memory_order_seq_cst) ||
                       polled_count_.load(std::memory_order_relaxed) > own;
   if (!others) return;
-  const std::lock_guard lock(mutex_);
-  if (spinners_.load(std::memory_order_seq_cst) == 0) wake_one_locked();
+  Worker* woken = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (spinners_.load(std::memory_order_seq_cst) == 0) woken = take_parked();
+  }
+  if (woken) woken->parker.unpark();
 }
 
 bool Engine::park(unsigned index) {
@@ -331,7 +339,9 @@ void Engine::spread(SpreadJob& job) {
       job_ = &job;
       posted = true;
       job_posted_.store(true, std::memory_order_seq_cst);
-      for (std::uint64_t i = 1; i < (job.total + job.chunk - 1) / job.chunk; ++i) wake_one_locked();
+      for (std::uint64_t i = 1; i < (job.total + job.chunk - 1) / job.chunk; ++i) {
+        if (Worker* woken = take_parked()) woken->parker.unpark();
+      }
     }
   }
   work_on(job);
@@ -354,7 +364,7 @@ bool Engine::shut_down(std::int64_t deadline_ns) {
   {
     const std::lock_guard lock(mutex_);
     stopping_.store(true, std::memory_order_seq_cst);
-    while (!parked_.empty()) wake_one_locked();
+    while (Worker* woken = take_parked()) woken->parker.unpark();
   }
   bool all = true;
   for (auto& worker : workers_) {
