@@ -75,7 +75,9 @@ void ReplayProgram::make_calls(Branch& b) {
     if (header.kind == RecordKind::kLaunch) {
       const auto& launch = record_cast<LaunchRecord>(header);
       const KernelCode& code = *launch.code;
-      if (code.entry && !code.context && !extent_of(launch)) {
+      const LaunchExtent* extent = extent_of(launch);
+      const bool is_plain = (header.flags & kLaunchSpread) == 0 && (!extent || extent->shared_bytes == 0);
+      if (code.entry && !code.context && is_plain) {
         b.calls.emplace_back(at, &code);
         header.kind = RecordKind::kCall;
         reinterpret_cast<CallRecord&>(header).entry = code.entry;

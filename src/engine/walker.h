@@ -232,14 +232,31 @@ class Walker {
     KernelEntry entry = record_cast<CallRecord>(header_at(next)).entry;
     for (bool more = true; more;) {
       at = next;
-      const std::byte* const arguments = next + sizeof(CallRecord);
-      next += header_at(next).size_bytes;
+      const auto& call = record_cast<CallRecord>(header_at(next));
+      next += call.header.size_bytes;
       more = header_at(next).kind == RecordKind::kCall;
       const KernelEntry following = record_cast<CallRecord>(header_at(next)).entry;
-      entry(arguments, kOnlyBlock, nullptr);
+      run_call(call, entry);
       entry = following;
     }
     at = next;
+  }
+  static void run_call(const CallRecord& call, KernelEntry entry) {
+    const std::byte* const arguments = reinterpret_cast<const std::byte*>(&call) + call.header.payload_offset;
+    if ((call.header.flags & kLaunchHasExtent) == 0) {
+      static constexpr Block kOnlyBlock{};
+      return entry(arguments, kOnlyBlock, nullptr);
+    }
+    const auto& extent = *reinterpret_cast<const LaunchExtent*>(&call + 1);
+    Block block;
+    block.grid = extent.grid;
+    block.size = extent.block;
+    if (block.grid.x == 0 || block.grid.y == 0) return;  // only an update can say so; the loops would turn for nothing
+    for (; block.index.z < block.grid.z; ++block.index.z, block.index.y = 0) {
+      for (; block.index.y < block.grid.y; ++block.index.y, block.index.x = 0) {
+        for (; block.index.x < block.grid.x; ++block.index.x) entry(arguments, block, nullptr);
+      }
+    }
   }
 
   // One record of a tape. False: the lane is blocked there, and no longer ours.
@@ -344,7 +361,7 @@ class Walker {
     const std::int64_t started_ns = now_ns();
     try {
       if (header.kind == RecordKind::kCall) {
-        record_cast<CallRecord>(header).entry(place + sizeof(CallRecord), kOnlyBlock, nullptr);
+        run_call(record_cast<CallRecord>(header), record_cast<CallRecord>(header).entry);
       } else {
         executor_.launch(record_cast<LaunchRecord>(header), lane_);
       }
@@ -442,8 +459,6 @@ class Walker {
   }
 
   const Sink* sink() const noexcept { return &lane_; }
-
-  static constexpr Block kOnlyBlock{};
 
   Executor& executor_;
   Engine& engine_;

@@ -34,7 +34,7 @@ enum class RecordKind : std::uint8_t {
   kGroup,         // GroupRecord; on tapes: waits for a gate, and brings what follows up to its values
   kOpenGate,      // GateRecord; on tapes: another branch may go on
   kReplay,        // ReplayRecord: walks a tape
-  kCall,          // CallRecord; on tapes of programs: a launch that is one call through a pointer
+  kCall,          // CallRecord; on tapes of programs: a launch whose blocks are called through a pointer
 };
 
 struct RecordHeader {
@@ -64,8 +64,8 @@ struct LaunchExtent {  // follows a LaunchRecord with kLaunchHasExtent
 };
 static_assert(sizeof(LaunchExtent) == 32);
 
-// What a program makes of launches of one block whose code needs no context. It is as long as the launch was, and the
-// arguments lie where they lay.
+// What a program makes of launches whose code needs no context and whose blocks need no scratch. Behind it everything
+// lies as it did behind the launch.
 struct CallRecord {
   RecordHeader header;
   KernelEntry entry;
