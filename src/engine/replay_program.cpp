@@ -108,12 +108,9 @@ void ReplayProgram::end_side(std::uint64_t step, Freed& freed) {
 Result<std::uint64_t> ReplayProgram::begin_step() {
   const std::lock_guard lock(mutex_);
   if (cancelled_) return cause_;
-  return ++begun_;
-}
-
-std::uint64_t ReplayProgram::begun() const {
-  const std::lock_guard lock(mutex_);
-  return begun_;
+  const std::uint64_t step = begun_.load(std::memory_order_relaxed) + 1;
+  begun_.store(step, std::memory_order_release);
+  return step;
 }
 
 void ReplayProgram::abandon(std::uint64_t step, Freed& freed) {
@@ -134,7 +131,7 @@ void ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed& freed) 
     } else {
       cancelled_from_ = std::min(cancelled_from_, from_step);
     }
-    last = begun_;
+    last = begun();
     any_cancelled_.store(true, std::memory_order_release);
   }
   for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete_up_to(last, freed);
@@ -151,13 +148,13 @@ Status ReplayProgram::recover() {
   const std::lock_guard lock(mutex_);
   if (!cancelled_) return {};
   const std::uint64_t passed = done_.progress().completed();
-  if (passed < begun_) {
+  if (passed < begun()) {
     return {ErrorCode::kBusy,
-            "graph '" + layout_.name + "' has " + std::to_string(begun_ - passed) +
+            "graph '" + layout_.name + "' has " + std::to_string(begun() - passed) +
                 " cancelled steps that have not passed yet; synchronize or recover their streams first"};
   }
   cancelled_ = false;
-  cancelled_to_ = begun_;
+  cancelled_to_ = begun();
   return {};
 }
 

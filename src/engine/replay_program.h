@@ -124,7 +124,7 @@ class ReplayProgram {
   // --- By whoever launches and publishes ---
   // The next step's number; the cause when steps were cancelled and recover() was not called.
   Result<std::uint64_t> begin_step();
-  std::uint64_t begun() const;
+  std::uint64_t begun() const noexcept { return begun_.load(std::memory_order_acquire); }
   void open_gate(std::uint32_t index, std::uint64_t step, Freed& freed) { gates_[index].complete(step, freed); }
   // A step that was begun and never submitted: it counts as run.
   void abandon(std::uint64_t step, Freed& freed);
@@ -166,8 +166,9 @@ class ReplayProgram {
   OrderedProgress sides_;
 
   std::atomic<bool> any_cancelled_{false};  // stored (release) after the cause, before gates open
-  mutable std::mutex mutex_;                // guards the rest
-  std::uint64_t begun_ = 0;
+  // Guards the rest. On a line of its own: walkers read what lies before, and only launches and publishers come here.
+  alignas(64) mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> begun_{0};  // raised under mutex_, with release; who only wants to know reads it without
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ended_sides_;  // of steps that have some, but not all
   bool cancelled_ = false;
   std::uint64_t cancelled_from_ = 0;

@@ -184,7 +184,7 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   {
     const std::lock_guard lock(launch_mutex_);
     own.step = begin(stream);
-    if (options_.updater) open(own.step);
+    if (options_.updater) open({own.step, 0, false, thread_id(), now_ns()});
     submit(stream, own.step);
     count(counts_.replay_first);
   }
@@ -202,12 +202,8 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     if (program_->cancellation_of(own.step).ok()) {
       own.thread = thread_id();
       own.launched_ns = now_ns();
-      {
-        const std::lock_guard lock(mutex_);
-        open_.push_back(own);
-      }
+      open(own);
       owe(*stream, own.step);
-      wake_helper();
     }
     throw;
   }
@@ -219,13 +215,9 @@ void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
       {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
 }
 
-void ExecutableCore::open(std::uint64_t step) {
+void ExecutableCore::open(const OpenStep& step) {
   const std::lock_guard lock(mutex_);
-  open_.push_back({step, 0, false, thread_id(), now_ns()});
-}
-
-void ExecutableCore::wake_helper() {
-  const std::lock_guard lock(mutex_);
+  open_.push_back(step);
   start_helper();  // the watchdog
   if (helper_rests_) changed_.notify_one();
 }
@@ -242,12 +234,11 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
   {
     const std::lock_guard lock(launch_mutex_);
     step = begin(stream);
-    open(step);
+    open({step, 0, false, thread_id(), now_ns()});
     if (publisher == Publisher::kThisThread) owe(*stream, step);
     submit(stream, step);
     count(counts_.replay_first);
   }
-  wake_helper();
   return {step};
 }
 
@@ -255,7 +246,6 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
 
 ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
   program_->cancellation_of(step).throw_if_error();
-  const std::uint64_t begun = program_->begun();
   const auto sentence = [&](const std::string& rest) {
     return "step " + std::to_string(step) + " of graph '" + definition_->name + "' " + rest;
   };
@@ -268,6 +258,7 @@ ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
     open.busy = true;
     return open;
   }
+  const std::uint64_t begun = program_->begun();
   if (step == 0 || step > begun) {
     throw Error(ErrorCode::kInvalidArgument,
                 sentence("was to be published, and only " + std::to_string(begun) + " were launched; launch it first"));

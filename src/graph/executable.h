@@ -73,8 +73,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void submit_side(std::size_t index, std::uint64_t step);
   // The calling thread owes the step's values from here on.
   void owe(StreamImpl& stream, std::uint64_t step);
-  void open(std::uint64_t step);
-  void wake_helper();
+  // It has to be published within the watchdog's limit, and is taken off by whoever does.
+  void open(const OpenStep& step);
   // Publishes, and throws what the caller is to be told. `taken` says how far it came.
   void publish_taken(OpenStep& taken, const std::vector<std::byte>& values);
   void publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);

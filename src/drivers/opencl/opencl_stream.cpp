@@ -116,7 +116,7 @@ Pumped OpenClStream::pump(Streams& freed, std::size_t turn) {
     result = drain_ring(discarded, turn);
     if (unflushed_) flush();
     consumed = consumed_;
-    resumed.swap(freed_);
+    resumed.take(freed_);
   }
   if (!discarded.empty()) {
     // User code, so without locks, and before anybody learns that the records have passed.
