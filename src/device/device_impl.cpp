@@ -110,6 +110,7 @@ void DeviceImpl::add_stream(const std::shared_ptr<StreamImpl>& stream) {
     stream->driver_stream().sink().set_slow_flags(kSlowTimeline);
   }
   if (hooks_->entries()) stream->driver_stream().sink().set_slow_flags(kSlowHooks);
+  if (environment_->lost.load(std::memory_order_acquire)) stream->driver_stream().sink().set_slow_flags(kSlowLost);
 }
 
 void DeviceImpl::set_slow_flags(std::uint32_t bits, bool on) {

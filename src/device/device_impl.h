@@ -52,7 +52,8 @@ class DeviceImpl {
   std::int64_t deadline(std::int64_t limit_ms) const noexcept;
 
   void add_stream(const std::shared_ptr<StreamImpl>& stream);
-  void remove_stream(StreamImpl* stream);  // keeps its counters
+  void refuse_work_of_all() { set_slow_flags(kSlowLost, true); }  // it is lost: each submission asks first
+  void remove_stream(StreamImpl* stream);                         // keeps its counters
   // The capture that this thread began last on this device and has not ended, if any; its own thread begins and ends
   // it, or the entry ends with it.
   void begin_capture(const std::shared_ptr<CaptureTarget>& capture);

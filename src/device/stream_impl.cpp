@@ -64,6 +64,7 @@ Status StreamImpl::refusal() {
                                           "device as it is now"};
   }
   if (device_->environment().lost.load(std::memory_order_acquire)) {
+    device_->refuse_work_of_all();
     ErrorDetails details = device_->environment().lost_cause().details();
     details.submitted = false;
     details.sentence = "the device '" + device_->info().uri +
@@ -159,6 +160,8 @@ std::uint64_t StreamImpl::internal_mark(std::int64_t deadline_ns) {
 
 Status StreamImpl::take_failure() {
   if ((sink_->slow_flags() & kSlowFailed) == 0 || failure_told_.exchange(true, std::memory_order_acq_rel)) return {};
+  // Once one caller knows, no other one reaches the device by the fast path.
+  if (device_->environment().lost.load(std::memory_order_acquire)) device_->refuse_work_of_all();
   return driver_->failure();
 }
 

@@ -36,6 +36,7 @@ class StreamImpl : public std::enable_shared_from_this<StreamImpl> {
   const std::shared_ptr<DeviceImpl>& shared_device() const noexcept { return device_; }
   std::uint32_t generation() const noexcept { return generation_; }
   DriverStream& driver_stream() noexcept { return *driver_; }
+  const std::shared_ptr<DriverStream>& shared_driver_stream() const noexcept { return driver_; }
   const std::string& name() const noexcept { return name_; }
   std::uint64_t base() const noexcept { return base_; }
   StreamCounters& counters() noexcept { return counters_; }

@@ -117,6 +117,7 @@ class Engine {
   static constexpr std::size_t kPolledSlots = 16;
   static constexpr int kPriorities = 3;
 
+  void start_worker(unsigned index);
   void worker_main(unsigned index);
   Lane* take_ready();
   Lane* claim_polled();

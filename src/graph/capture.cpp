@@ -14,8 +14,8 @@ Capture::Capture(const Stream& stream, std::string name) {
                 "the stream '" + s.name() + "' is being captured already; end that capture first");
   }
   impl_ = std::make_shared<internal::CaptureImpl>(stream.impl(), std::move(name));
+  s.device().begin_capture(impl_);  // may run out of memory, and the stream is then not captured
   s.set_capture(impl_);
-  s.device().begin_capture(impl_);
 }
 
 Capture::~Capture() {

@@ -84,6 +84,7 @@ void CaptureImpl::watch(const RecordHeader& record, const std::string& name) {
 void CaptureImpl::require_valid() {
   if (released_)
     throw Error(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has ended already");
+  if (lost_) invalidate(ErrorCode::kOutOfMemory, "has lost a submission, as there was no host memory; capture again");
   invalid_.throw_if_error();
 }
 
@@ -119,6 +120,7 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
                          std::span<const ParameterUse> uses) {
   const std::lock_guard lock(mutex_);
   require_valid();
+  const IncompleteGuard guard(*this);
   append_locked(stream, record, bytes, name, uses, {});
 }
 
@@ -145,7 +147,10 @@ void CaptureImpl::append_locked(StreamImpl& stream, const std::byte* record, std
       node.kind = "fill";
       node.detail = std::to_string(record_cast<FillRecord>(header).count * header.flags) + " bytes";
       break;
-    case RecordKind::kHostFunction: node.kind = "host"; break;
+    case RecordKind::kHostFunction:
+      node.kind = "host";
+      definition_->resources->host_functions.emplace_back();  // a place for it: it is taken over when all is done
+      break;
     case RecordKind::kReplay:
       invalidate(ErrorCode::kUnsupported,
                  "was given a step of graph '" + name +
@@ -168,17 +173,22 @@ void CaptureImpl::append_locked(StreamImpl& stream, const std::byte* record, std
   std::byte* place = definition_->records.reserve(bytes, why);
   why.throw_if_error();
   std::memcpy(place, record, bytes);
-  if (header.kind == RecordKind::kHostFunction) {
-    definition_->resources->host_functions.emplace_back(record_cast<HostFunctionRecord>(header).payload);
-  } else if (header.kind == RecordKind::kCopy && record_cast<CopyRecord>(header).staging) {
-    // The graph copies from it on every replay, and so it stays the graph's.
-    definition_->resources->staging.push_back(record_cast<CopyRecord>(header).staging);
+  void* const staging = header.kind == RecordKind::kCopy ? record_cast<CopyRecord>(header).staging : nullptr;
+  if (staging) {
+    definition_->resources->staging.push_back(nullptr);  // likewise a place
     reinterpret_cast<CopyRecord*>(place)->staging = nullptr;
-    stream.device().counters().staged_bytes.fetch_sub(record_cast<CopyRecord>(header).bytes, std::memory_order_relaxed);
   }
   (void)definition_->records.commit(bytes);
   entry.node = add_node(state, std::move(node));
   definition_->entries.push_back(entry);
+  // Nothing throws from here on, so that what the record owns is its submitter's or the graph's.
+  if (header.kind == RecordKind::kHostFunction) {
+    definition_->resources->host_functions.back().reset(record_cast<HostFunctionRecord>(header).payload);
+  } else if (staging) {
+    // The graph copies from it on every replay, and so it stays the graph's.
+    definition_->resources->staging.back() = staging;
+    stream.device().counters().staged_bytes.fetch_sub(record_cast<CopyRecord>(header).bytes, std::memory_order_relaxed);
+  }
 }
 
 void CaptureImpl::check_use(const LaunchRecord& launch, const std::string& name, const ParameterUse& use) {
@@ -217,6 +227,7 @@ void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, 
 void CaptureImpl::mark(StreamImpl& stream, EventImpl& event) {
   const std::lock_guard lock(mutex_);
   require_valid();
+  const IncompleteGuard guard(*this);
   CapturedStream& state = state_of(stream);
   const std::uint32_t node = add_node(state, {"mark", "mark", {}, {}, {}, {}});
   TapeEntry entry;
@@ -233,6 +244,7 @@ void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
   const std::shared_ptr<CaptureTarget> other = stream.capture();
   const std::lock_guard lock(mutex_);
   require_valid();
+  const IncompleteGuard guard(*this);
   if (other && other.get() != this) {
     invalidate(ErrorCode::kFailedPrecondition,
                "was to be joined by the stream '" + stream.name() + "', which another capture has; end that one first");
@@ -248,8 +260,8 @@ void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
     for (auto& s : stream.device().streams()) {
       if (s.get() == &stream) shared = s;
     }
+    streams_.push_back({std::move(shared), {}, {}});  // first, as release() has to find each captured stream
     stream.set_capture(shared_from_this());
-    streams_.push_back({std::move(shared), {}, {}});
   }
   CapturedStream& state = state_of(stream);
   const CapturedMark& mark = marks_.at(&event);
@@ -430,6 +442,7 @@ void CaptureImpl::add_external(StreamImpl& stream, const std::string& name, std:
   static_assert(sizeof record % kRecordAlignment == 0);
   record.header = {sizeof record, RecordKind::kHostFunction, 0, 0};
   record.payload = payload.get();
+  const IncompleteGuard guard(*this);
   append_locked(stream, reinterpret_cast<const std::byte*>(&record), sizeof record, name, {}, reads);
   (void)payload.release();  // the definition's
 }
@@ -444,6 +457,10 @@ void CaptureImpl::release() {
 
 Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {
   const std::lock_guard lock(mutex_);
+  if (lost_ && invalid_.ok()) {
+    return Status(ErrorCode::kOutOfMemory, "the capture '" + definition_->name +
+                                               "' has lost a submission, as there was no host memory; capture again");
+  }
   if (!invalid_.ok()) return invalid_;
   Seen& joined = streams_.front().seen;
   for (const CapturedStream& s : streams_) {

@@ -51,6 +51,20 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
     Seen seen;
   };
   CapturedStream& state_of(StreamImpl& stream);
+  // Around what adds to the definition in several places: where it ends by an exception, the capture is invalid.
+  class IncompleteGuard {
+   public:
+    explicit IncompleteGuard(CaptureImpl& capture) noexcept : capture_(capture) {}
+    ~IncompleteGuard() {
+      if (std::uncaught_exceptions() != exceptions_) capture_.lost_ = true;
+    }
+    IncompleteGuard(const IncompleteGuard&) = delete;
+    IncompleteGuard& operator=(const IncompleteGuard&) = delete;
+
+   private:
+    CaptureImpl& capture_;
+    const int exceptions_ = std::uncaught_exceptions();
+  };
   void require_valid();
   [[noreturn]] void invalidate(ErrorCode code, std::string sentence);
   std::uint32_t add_node(CapturedStream& state, NodeDefinition node);
@@ -83,6 +97,7 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   };
   std::map<const EventImpl*, CapturedMark> marks_;
   Status invalid_;
+  bool lost_ = false;  // an exception has left something half added; what threw by itself has set invalid_ too
   bool released_ = false;
 };
 

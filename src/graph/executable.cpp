@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -88,6 +89,7 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
   if (next > options_.depth) {
     definition_->device->owed().check_step(this, next - options_.depth, "launching another step").throw_if_error();
   }
+  remember(stream);  // before there is a step, which would have to pass
   auto begun = program_->begin_step();
   if (!begun.ok()) {
     ErrorDetails details = begun.status().details();
@@ -96,7 +98,6 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
         "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
     Status(std::move(details)).throw_if_error();
   }
-  remember(stream);
   return begun.value();
 }
 
@@ -110,13 +111,7 @@ void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint
     stream->submit_owning([&] { taken = true; }, reinterpret_cast<const std::byte*>(&record), sizeof record,
                           definition_->name, [](StreamCounters&) {});
   } catch (...) {
-    if (!taken) {
-      // It never came into the stream: its number counts as run.
-      Freed freed;
-      program_->abandon(step, freed);
-      resume_all(freed);
-      close_open(step);
-    }
+    if (!taken) abandon(step);
     throw;
   }
   count(counts_.launches);
@@ -153,7 +148,7 @@ bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const s
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
   check_usable(*stream);
   if (embedded(stream, definition_->initial_block)) return {};
-  const std::lock_guard lock(launch_mutex_);
+  const auto lock = lock_launches();
   const std::uint64_t step = begin(stream);
   submit(stream, step);
   return {step};
@@ -167,31 +162,32 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   OpenStep own;
   if (definition_->device->environment().blocking || options_.order == Order::kUpdateFirst) {
     // A launch that blocks would wait for an update that comes after it.
-    const std::lock_guard lock(launch_mutex_);
+    const auto lock = lock_launches();
     own.step = begin(stream);
+    own.submitted = false;
     count(counts_.update_first);
     try {
       publish_taken(own, values);
     } catch (...) {
-      Freed freed;
-      program_->abandon(own.step, freed);
-      resume_all(freed);
+      abandon(own.step);
       throw;
     }
     submit(stream, own.step);
     return {own.step};
   }
+  std::list<Update> update;  // made before the step, so that nothing can fail behind it
   {
-    const std::lock_guard lock(launch_mutex_);
+    const auto lock = lock_launches();
+    if (options_.updater) update.push_back({0, values});
     own.step = begin(stream);
-    if (options_.updater) open({own.step, 0, false, thread_id(), now_ns()});
+    if (options_.updater) open_begun(own.step, nullptr);
     submit(stream, own.step);
     count(counts_.replay_first);
   }
   if (options_.updater) {
     const std::lock_guard lock(mutex_);
-    updates_.push_back({own.step, values});
-    start_helper();
+    update.front().step = own.step;
+    updates_.splice(updates_.end(), update);
     changed_.notify_one();
     return {own.step};
   }
@@ -215,6 +211,14 @@ void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
       {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
 }
 
+void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on) try {
+  open({step, 0, false, true, thread_id(), now_ns()});
+  if (owed_on) owe(*owed_on, step);
+} catch (...) {
+  abandon(step);
+  throw;
+}
+
 void ExecutableCore::open(const OpenStep& step) {
   const std::lock_guard lock(mutex_);
   open_.push_back(step);
@@ -232,10 +236,9 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
   }
   std::uint64_t step = 0;
   {
-    const std::lock_guard lock(launch_mutex_);
+    const auto lock = lock_launches();
     step = begin(stream);
-    open({step, 0, false, thread_id(), now_ns()});
-    if (publisher == Publisher::kThisThread) owe(*stream, step);
+    open_begun(step, publisher == Publisher::kThisThread ? stream.get() : nullptr);
     submit(stream, step);
     count(counts_.replay_first);
   }
@@ -356,17 +359,18 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   }
 }
 
-Status ExecutableCore::refused(const OpenStep& open, const std::string& why) const {
+Status ExecutableCore::refused(const OpenStep& open, const std::string& why, ErrorCode code) const {
   ErrorDetails details;
-  details.code = ErrorCode::kInvalidArgument;
+  details.code = code;
   details.name = definition_->name;
   details.sequence = open.step;
-  details.submitted = true;
+  details.submitted = open.submitted;
   const bool in_operation = open.gates_open > 0;
   details.sentence = (in_operation ? "operation '" + definition_->operations[open.gates_open - 1].name + "' of graph '"
                                    : "publishing graph '") +
                      definition_->name + "' refused the values of step " + std::to_string(open.step) + ": " + why +
-                     "; the step stays open, publish it again or cancel it";
+                     (open.submitted ? "; the step stays open, publish it again or cancel it"
+                                     : "; nothing was submitted, launch it again with other values");
   return Status(std::move(details));
 }
 
@@ -387,8 +391,10 @@ void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>
     if (taken.gates_open == 0) throw;  // about the call, not about the values
     ErrorDetails details = *error.details();
     details.name = definition_->name;
-    details.submitted = true;
+    details.submitted = taken.submitted;
     Status(std::move(details)).throw_if_error();
+  } catch (const std::bad_alloc&) {
+    refused(taken, "there was no host memory", ErrorCode::kOutOfMemory).throw_if_error();
   } catch (const std::exception& error) {
     refused(taken, error.what()).throw_if_error();
   } catch (...) {
@@ -435,6 +441,7 @@ void ExecutableCore::recover() {
     const std::lock_guard lock(mutex_);
     streams = streams_;
   }
+  wait_for_cancelled();
   for (const auto& weak : streams) {
     if (const auto stream = weak.lock()) stream->recover();
   }
