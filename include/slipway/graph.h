@@ -277,7 +277,7 @@ class SLIPWAY_API ExecutableGraph {
 
   // One step as one call: the replay is submitted first and the values are published while it runs, except in
   // blocking mode. When an operation refuses the values, its error is thrown with submitted() true and the step
-  // stays open: publish it again, or cancel it.
+  // stays open: publish it again, or cancel it. Where the values come first, submitted() is false and no step is left.
   Step launch(const Stream& stream, const StepValues& values) const;
 
   // The same in two parts: the replay runs up to its first gate and waits there for publish().
@@ -289,8 +289,9 @@ class SLIPWAY_API ExecutableGraph {
 
   // Cancels a step and those behind it: the rest of it is skipped and its stream fails with a Cancelled error.
   void cancel(Step step, const std::string& why) const;
-  // After a failure or cancellation: recovers the streams that the steps ran on, then the graph. Later steps run
-  // with the values that they are given.
+  // After a failure or cancellation: waits for the cancelled steps to pass (Busy when they do not within the device's
+  // limit), recovers the streams that the steps ran on, then the graph. Later steps run with the values that they are
+  // given.
   void recover() const;
 
   // Waits until a step has run (or was skipped).
