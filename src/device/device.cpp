@@ -153,7 +153,7 @@ Memory Device::allocate(std::uint64_t bytes) const {
   memory->bytes = bytes;
   device.counters().live_memory_bytes.fetch_add(bytes, std::memory_order_relaxed);  // from here on it frees itself
   device.addresses().add(static_cast<std::uint64_t>(memory->address), bytes);
-  if (const auto capture = device.capture_of_this_thread()) capture->keep(memory);
+  if (const auto capture = device.captures().of_this_thread()) capture->keep(memory);
   return Memory(std::move(memory));
 }
 
@@ -260,6 +260,8 @@ void Device::reset() const { deref(*this, "the device").reset(); }
 void Device::close(WaitLimit limit) const {
   DeviceImpl& device = deref(*this, "the device");
   if (internal::t_in_callback) device.check_usable("closing a device");
+  device.check_process("close");
+  device.captures().check_wait("closing the device").throw_if_error();
   device.close(device.deadline(limit.count()));
 }
 

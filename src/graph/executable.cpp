@@ -21,15 +21,14 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
   layout.depth = options.depth;
   layout.own_tapes = options.tier == Tier::kCut;
   Driver& driver = definition_->device->driver();
-  const bool beside = !options.serial && !definition_->branches.empty() && driver.reads_values_late() &&
-                      definition_->device->info().workers > 1;
-  if (beside) {
+  if (runs_beside(*definition_, options)) {
     for (std::size_t i = 1; i < definition_->branches.size(); ++i) sides_.push_back(driver.create_stream({}).take());
     program_ = std::make_shared<ReplayProgram>(definition_->branches, std::move(layout));
   } else {
     program_ = std::make_shared<ReplayProgram>(std::span(&definition_->serial, 1), std::move(layout));
   }
   open_.reserve(64);
+  if (!definition_->random.empty()) draws_ = std::make_unique<StepDraws>(definition_->random);
   for (const Variable& v : definition_->variables) {
     scratch_.push_back(0);
     if (v.scratch_bytes == 0) continue;
@@ -98,6 +97,7 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
         "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
     Status(std::move(details)).throw_if_error();
   }
+  if (draws_) draws_->take(begun.value());
   return begun.value();
 }
 
@@ -304,7 +304,7 @@ void ExecutableCore::wait_for_slot(std::uint64_t step) {
 bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std::byte>& values) {
   const std::byte* block = program_->block(step);
   return std::all_of(definition_->variables.begin(), definition_->variables.end(), [&](const Variable& v) {
-    return v.gate != 0 || std::memcmp(block + v.offset, values.data() + v.offset, v.size) == 0;
+    return v.gate != 0 || v.is_random || std::memcmp(block + v.offset, values.data() + v.offset, v.size) == 0;
   });
 }
 
@@ -332,6 +332,10 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     wait_for_slot(step);
     const std::int64_t started = logs ? now_ns() : 0;
     std::memcpy(block, values.data(), values.size());
+    if (draws_) {
+      draws_->write(step, block);
+      draws_->forget(program_->done().completed());
+    }
     if (logs) log_update("values", step, 0, started, now_ns());
     program_->open_gate(0, step, freed);
     taken.gates_open = 1;
@@ -436,6 +440,7 @@ void ExecutableCore::cancel(std::uint64_t step, Status cause) {
 void ExecutableCore::recover() {
   DeviceImpl& device = *definition_->device;
   device.check_usable("recovering a graph", definition_->generation);
+  device.captures().check_wait("recovering a graph").throw_if_error();
   std::vector<std::weak_ptr<StreamImpl>> streams;
   {
     const std::lock_guard lock(mutex_);
@@ -456,6 +461,7 @@ void ExecutableCore::recover() {
 void ExecutableCore::wait(std::uint64_t step, std::int64_t deadline_ns) {
   DeviceImpl& device = *definition_->device;
   device.check_usable("waiting for a step", definition_->generation);
+  device.captures().check_wait("waiting for a step").throw_if_error();
   if (step > program_->begun()) {
     throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step) + " of graph '" + definition_->name +
                                                  "' was to be waited for, and was not launched; launch it first");

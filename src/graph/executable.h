@@ -107,6 +107,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::shared_ptr<ReplayProgram> program_;
   std::vector<std::shared_ptr<DriverStream>> sides_;  // of the branches behind the first; under launch_mutex_
   Counts counts_;
+  std::unique_ptr<StepDraws> draws_;  // null where the graph takes no random numbers
   std::vector<Memory> scratch_memory_;
   std::vector<std::uint64_t> scratch_;  // by variable
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "slipway/signature.h"
 #include "slipway/types.h"
@@ -96,6 +97,10 @@ struct HostFunction {  // owned by its record; destroyed once it has run or was 
   std::string name;
   // On tapes, instead of `function`: called with the native stream, if there is one, and the values of the step.
   std::function<void(void* native_stream, const std::byte* block)> external{};
+  enum class Kind : std::uint8_t { kHost, kExternal, kOpaque, kForeign };  // the last: put on the native queue
+  Kind kind = Kind::kHost;
+  std::string registered{};          // of kExternal and kOpaque: the name in the process's registry, if any
+  std::vector<std::byte> payload{};  // of kOpaque
 };
 
 struct HostFunctionRecord {
