@@ -3,6 +3,7 @@
 
 #include "slipway/argument.h"
 #include "slipway/call_site.h"
+#include "slipway/conditional.h"
 #include "slipway/device.h"
 #include "slipway/error.h"
 #include "slipway/export.h"

@@ -25,6 +25,7 @@ Capture::~Capture() {
 GraphDefinition Capture::end() {
   if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended already");
   impl_->device().check_process("ending a capture");
+  impl_->refuse_end_in_body();
   const auto impl = std::exchange(impl_, nullptr);
   impl->release();
   return GraphDefinition(impl->finish().take());

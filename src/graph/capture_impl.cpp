@@ -95,6 +95,7 @@ void CaptureImpl::invalidate(ErrorCode code, std::string sentence) {
 }
 
 CaptureImpl::CapturedStream& CaptureImpl::state_of(StreamImpl& stream) {
+  if (!open_.empty() && open_.back().stream != &stream) refuse_in_body(stream, "got work of another stream");
   for (CapturedStream& s : streams_) {
     if (s.stream.get() == &stream) return s;
   }
@@ -105,6 +106,7 @@ std::uint32_t CaptureImpl::add_node(CapturedStream& state, NodeDefinition node) 
   const auto index = static_cast<std::uint32_t>(definition_->nodes.size());
   node.stream = state.stream->name();
   node.after = state.last;
+  if (!open_.empty()) node.inside = open_.back().node, node.body = open_.back().body;
   definition_->nodes.push_back(std::move(node));
   state.last = {index};
   ++state.seen[state.stream.get()];
@@ -217,6 +219,7 @@ void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, 
 void CaptureImpl::mark(StreamImpl& stream, EventImpl& event) {
   const std::lock_guard lock(mutex_);
   require_valid();
+  if (!open_.empty()) refuse_in_body(stream, "got an event mark");
   CapturedStream& state = state_of(stream);
   const std::uint32_t node = add_node(state, {"mark", "mark", {}, {}, {}, {}});
   TapeEntry entry;
@@ -233,6 +236,7 @@ void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
   const std::shared_ptr<CaptureTarget> other = stream.capture();
   const std::lock_guard lock(mutex_);
   require_valid();
+  if (!open_.empty()) refuse_in_body(stream, "got an event wait");
   if (other && other.get() != this) {
     invalidate(ErrorCode::kFailedPrecondition,
                "was to be joined by the stream '" + stream.name() + "', which another capture has; end that one first");
