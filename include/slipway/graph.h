@@ -30,6 +30,7 @@
 
 #include "slipway/argument.h"
 #include "slipway/capture_mode.h"
+#include "slipway/conditional.h"
 #include "slipway/export.h"
 #include "slipway/stream.h"
 
@@ -214,6 +215,21 @@ class SLIPWAY_API Capture {
     opaque(stream, name, std::as_bytes(std::span(&payload, 1)));
   }
 
+  // Conditional nodes: a body's work is captured, and a replay runs it or not. Bodies may have parameters, operations,
+  // external operations, other graphs and conditional nodes inside, 16 deep; a body that a step does not take waits for
+  // no values. Inside a body only the node's own stream takes work, and events are neither marked nor waited for. A
+  // body without work is refused, and when a body throws, the capture is invalid. InvalidArgument for a condition that
+  // is null, not aligned, in no memory of the device or of another type.
+  void if_node(const Stream& stream, const Condition& condition, const GraphBody& body);
+  void if_else_node(const Stream& stream, const Condition& condition, const GraphBody& body,
+                    const GraphBody& otherwise);
+  // Runs the body for as long as the condition is not zero. One turn more than `most_turns` in a step fails the step
+  // with Timeout; cancelling the step ends the loop behind the turn that it is at.
+  void while_node(const Stream& stream, const Condition& condition, const GraphBody& body,
+                  std::uint64_t most_turns = kDefaultMostTurns);
+  // Runs the body whose number the condition is, and none where there is no such body. Null bodies do nothing.
+  void switch_node(const Stream& stream, const Condition& condition, const std::vector<GraphBody>& bodies);
+
   // Ends the capture. Throws what made it invalid, or FailedPrecondition when a stream was not joined back; the streams
   // then work as before too. On a wrong thread it is refused, and the capture stays open.
   GraphDefinition end();
@@ -226,6 +242,7 @@ class SLIPWAY_API Capture {
                     ExternalFunction function, bool is_registered);
   internal::StreamImpl& captured(const Stream& stream, const char* what, const std::string& name) const;
   Operation apply_again(const Operation& operation, std::span<const ParameterRef> inputs);
+  std::shared_ptr<internal::CaptureImpl> conditional_on(const Stream& stream, const char* kind);
   std::shared_ptr<internal::CaptureImpl> impl_;
 };
 

@@ -5,6 +5,7 @@
 #include "slipway/call_site.h"
 #include "slipway/capture_mode.h"
 #include "slipway/command.h"
+#include "slipway/conditional.h"
 #include "slipway/device.h"
 #include "slipway/error.h"
 #include "slipway/export.h"

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "device/driver.h"
+#include "engine/conditional.h"
 #include "engine/engine.h"
 #include "engine/lane_event.h"
 #include "engine/replay_program.h"
@@ -53,7 +54,7 @@ class Walker {
           at_ += header.size_bytes;
           continue;
         }
-        if (!step(header)) return WalkResult::kBlocked;
+        if (!step(header)) return stopped_;
         at_ += header.size_bytes;
         // Room is given back in large pieces, so that the submitter's line is not taken for each record.
         if (at_ - given_back_ > lane_.capacity_bytes() / 4) give_back();
@@ -98,6 +99,8 @@ class Walker {
       case RecordKind::kGroup:  // on tapes only
       case RecordKind::kOpenGate:
       case RecordKind::kCall:
+      case RecordKind::kCondition:
+      case RecordKind::kJump:
       case RecordKind::kPad: break;
     }
     lane_.sequence = sequence;
@@ -155,6 +158,7 @@ class Walker {
     const std::byte* const tape = program.tape(record.branch, step);
     const std::byte* const end = tape + program.tape_bytes(record.branch);
     const std::byte* at = tape + lane_.replay_at;
+    unsigned turns = 0;
     try {
       while (cause.ok()) {
         if (!log_) [[likely]]
@@ -162,8 +166,15 @@ class Walker {
         if (at == end) break;
         const auto& header = *reinterpret_cast<const RecordHeader*>(at);
         lane_.replay_at = static_cast<std::uint64_t>(at - tape);
-        if (!node(header, record, sequence, cause)) return false;
-        at += header.size_bytes;
+        std::int64_t distance = header.size_bytes;
+        if (!node(header, record, sequence, cause, distance)) return false;
+        at += distance;
+        if (distance < 0 && ++turns == kTurnRecords && cause.ok()) {
+          // A loop gives others a look, as many records do. It may last until one of them has done something.
+          lane_.replay_at = static_cast<std::uint64_t>(at - tape);
+          stopped_ = leave(WalkResult::kTurn);
+          return false;
+        }
       }
     } catch (...) {
       cause = failure_of_launch(code_at(program, record.branch, step, at), sequence - lane_.base);
@@ -259,8 +270,10 @@ class Walker {
     }
   }
 
-  // One record of a tape. False: the lane is blocked there, and no longer ours.
-  bool node(const RecordHeader& header, const ReplayRecord& replay, std::uint64_t sequence, Status& cause) {
+  // One record of a tape; `distance`: how far on the next one lies. False: the lane is blocked there, and no longer
+  // ours.
+  bool node(const RecordHeader& header, const ReplayRecord& replay, std::uint64_t sequence, Status& cause,
+            std::int64_t& distance) {
     ReplayProgram& program = *replay.program;
     const std::uint64_t step = replay.step;
     std::int64_t started_ns = log_ ? now_ns() : 0;
@@ -272,6 +285,19 @@ class Walker {
         program.open_gate(record_cast<GateRecord>(header).gate, step, freed_);
         resume_all(freed_);
         return true;
+      case RecordKind::kJump:
+        distance = record_cast<JumpRecord>(header).distance;
+        if (distance < 0) cause = program.cancellation_of(step);  // a loop passes no gate that would tell
+        return true;
+      case RecordKind::kCondition: {
+        const auto& condition = record_cast<ConditionRecord>(header);
+        std::uint64_t value = 0;
+        executor_.copy(read_of(condition, value), reinterpret_cast<const void*>(condition.address));
+        auto chosen = program.choose(replay.branch, condition, value, step);
+        if (chosen.ok()) distance = chosen.value();
+        else cause = chosen.status();
+        break;
+      }
       case RecordKind::kCopy:
         executor_.copy(record_cast<CopyRecord>(header),
                        reinterpret_cast<const void*>(record_cast<CopyRecord>(header).from));
@@ -464,6 +490,7 @@ class Walker {
   Engine& engine_;
   Lane& lane_;
   TimelineLog* log_ = nullptr;
+  WalkResult stopped_ = WalkResult::kBlocked;  // why step() left the lane
   std::uint64_t at_;
   std::uint64_t given_back_ = at_;
   Freed freed_;

@@ -101,6 +101,7 @@ void CaptureImpl::invalidate(ErrorCode code, std::string sentence) {
 }
 
 CaptureImpl::CapturedStream& CaptureImpl::state_of(StreamImpl& stream) {
+  if (!open_.empty() && open_.back().stream != &stream) refuse_in_body(stream, "got work of another stream");
   for (CapturedStream& s : streams_) {
     if (s.stream.get() == &stream) return s;
   }
@@ -111,6 +112,7 @@ std::uint32_t CaptureImpl::add_node(CapturedStream& state, NodeDefinition node) 
   const auto index = static_cast<std::uint32_t>(definition_->nodes.size());
   node.stream = state.stream->name();
   node.after = state.last;
+  if (!open_.empty()) node.inside = open_.back().node, node.body = open_.back().body;
   definition_->nodes.push_back(std::move(node));
   state.last = {index};
   state.nodes.push_back(index);
