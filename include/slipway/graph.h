@@ -224,7 +224,7 @@ class SLIPWAY_API Capture {
   void if_else_node(const Stream& stream, const Condition& condition, const GraphBody& body,
                     const GraphBody& otherwise);
   // Runs the body for as long as the condition is not zero. One turn more than `most_turns` in a step fails the step
-  // with Timeout; cancelling the step ends the loop behind the turn that it is at.
+  // with Timeout; cancelling the step ends the loop, at the latest behind the turn that it is at.
   void while_node(const Stream& stream, const Condition& condition, const GraphBody& body,
                   std::uint64_t most_turns = kDefaultMostTurns);
   // Runs the body whose number the condition is, and none where there is no such body. Null bodies do nothing.

@@ -4,8 +4,6 @@
 #include <bit>
 #include <string>
 
-#include "engine/replay_program.h"
-
 namespace slipway::internal {
 
 // The value is read into the first bytes of a wider number.

@@ -184,6 +184,7 @@ class Walker {
     // The other branches have ended when the last of them was joined, unless the step was cancelled.
     if (record.branch == 0 && program.branch_count() > 1 && blocks_on(program.sides(), step)) return false;
     lane_.replay_at = 0;
+    lane_.resumed = false;  // a host function that was out while its step was cancelled
     lane_.stands_since = 0;
     if (log_) [[unlikely]]
       log_->ended(sink(), sequence, now_ns());  // before anybody sees that the step has passed
@@ -289,15 +290,9 @@ class Walker {
         distance = record_cast<JumpRecord>(header).distance;
         if (distance < 0) cause = program.cancellation_of(step);  // a loop passes no gate that would tell
         return true;
-      case RecordKind::kCondition: {
-        const auto& condition = record_cast<ConditionRecord>(header);
-        std::uint64_t value = 0;
-        executor_.copy(read_of(condition, value), reinterpret_cast<const void*>(condition.address));
-        auto chosen = program.choose(replay.branch, condition, value, step);
-        if (chosen.ok()) distance = chosen.value();
-        else cause = chosen.status();
+      case RecordKind::kCondition:
+        distance = pass_condition(executor_, record_cast<ConditionRecord>(header), replay, cause);
         break;
-      }
       case RecordKind::kCopy:
         executor_.copy(record_cast<CopyRecord>(header),
                        reinterpret_cast<const void*>(record_cast<CopyRecord>(header).from));

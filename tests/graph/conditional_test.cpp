@@ -410,6 +410,40 @@ TEST_P(Conditionals, ACancelledStepTakesNoBody) {
   EXPECT_EQ(ran(), (Ids{4, 1}));
 }
 
+// What the host function of a cancelled step has left in its stream is not taken for another's.
+TEST_P(Conditionals, AStepThatIsCancelledAtItsHostFunctionLeavesNothingBehind) {
+  std::atomic<int> out{0}, called{0};
+  Capture capture(stream);
+  capture.if_node(stream, &x, [&](const Stream& s) {
+    s.host_function([&] {
+      out = 1;
+      EXPECT_TRUE(becomes(out, 2));
+    });
+  });
+  stream.host_function([&] { ++called; });
+  const ExecutableGraph graph = capture.end().instantiate(options);
+  x = 1;
+  std::thread canceller([&] {
+    EXPECT_TRUE(becomes(out, 1));
+    graph.cancel({1}, "enough");
+    out = 2;
+  });
+  graph.launch(stream);
+  try {
+    stream.synchronize();
+    EXPECT_EQ(device.info().workers, 0U);  // in-line nobody looks at the step between the two
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kCancelled) << error.what();
+  }
+  canceller.join();
+  graph.recover();
+  const int before = called;
+  x = 0;
+  graph.launch(stream);
+  stream.synchronize();
+  EXPECT_EQ(called, before + 1);
+}
+
 std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   const auto& [uri, tier, depth] = info.param;
   std::string name;
