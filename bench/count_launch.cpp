@@ -74,6 +74,25 @@ bool count_on(const char* name, const char* uri, bool held, bool shared, bool ke
   return proven(name, w, before, kernels ? expected : 0);
 }
 
+// Graphs on the in-line device: the calls, and walking `nodes` nodes of which the last takes a value.
+template <class Step>
+bool count_graph(const char* name, int nodes, Step&& step) {
+  const Workload w("cpu:inline");
+  slipway::Capture capture(w.stream);
+  for (int i = 1; i < nodes; ++i) w.launch_typed();
+  const auto factor = capture.parameter<float>("factor");
+  w.stream.launch(w.kernel, {}, w.a, w.b, w.c, 1, factor, 3);
+  const slipway::ExecutableGraph graph = capture.end().instantiate();
+  slipway::StepValues values = graph.values();
+  const std::uint64_t before = gate::g_runs;
+  float x = 0;
+  count(name, [&] {
+    values.set(factor, x += 1.0F);
+    step(w, graph, values);
+  });
+  return proven(name, w, before, static_cast<std::uint64_t>(kLaunches + kWarmUp) * static_cast<std::uint64_t>(nodes));
+}
+
 }  // namespace
 
 int main() {
@@ -111,6 +130,15 @@ int main() {
   ok = count_on("typed_inline", "cpu:inline", false, false, true, typed) && ok;
   ok = count_on("general_inline", "cpu:inline", false, false, true, general) && ok;
   ok = count_on("typed_null", "null", false, false, false, typed) && ok;
+  using slipway::ExecutableGraph, slipway::StepValues;
+  const auto launch = [](const Workload& w, const ExecutableGraph& g, const StepValues& v) { g.launch(w.stream, v); };
+  ok = count_graph("graph_inline", 1, launch) && ok;
+  ok = count_graph("graph_1000_inline", 1000, launch) && ok;
+  ok = count_graph("graph_open_inline", 1,
+                   [](const Workload& w, const ExecutableGraph& g, const StepValues& v) {
+                     g.publish(g.launch_open(w.stream), v);
+                   }) &&
+       ok;
   if (ok) std::puts("all launches ran");
   return ok ? 0 : 1;
 }

@@ -202,7 +202,7 @@ double opencl_idle_ms(const std::vector<int>& argument_counts, double busy_us, i
     prove(session->first() - before == static_cast<float>(argument_counts.size()), "busy kernels of OpenCL");
     idle.push_back((took - busy_us * 1000 * static_cast<double>(argument_counts.size())) / 1e6);
   }
-  return median(std::move(idle));
+  return quantile(std::move(idle), 0.25);
 }
 
 }  // namespace bench

@@ -97,6 +97,75 @@ Sample walk(Updated& u, bool changes) {
   return {each, each};
 }
 
+void touch(std::int32_t* at) { ++*at; }
+
+// A graph of 1,000 launches, some of whose addresses lie in blocks of their own that are watched; the others are
+// unknown.
+struct Watching {
+  static constexpr int kNodes = 1000;
+  Device device;
+  Stream stream;
+  slipway::Module module;
+  std::int32_t unknown = 0;
+  std::vector<slipway::Memory> blocks;
+  slipway::ExecutableGraph graph;
+  slipway::GraphDefinition other;  // watches `freed`
+  slipway::Memory freed;
+  bool frees;
+
+  Watching(int watched, bool frees_others) : device(open_device("cpu:workers=1")), frees(frees_others) {
+    stream = device.create_stream();
+    module = device.load_table({slipway::kernel<&touch>("touch")});
+    for (int i = 0; i < watched; ++i) {
+      blocks.push_back(device.allocate(64));
+      stream.fill(blocks.back().address(), 0, 4, 16);
+    }
+    slipway::Capture capture(stream, "bench");
+    for (int i = 0; i < kNodes; ++i) {
+      if (i < watched) stream.launch(module.kernel("touch"), {}, blocks[static_cast<std::size_t>(i)]);
+      else stream.launch(module.kernel("touch"), {}, &unknown);
+    }
+    graph = capture.end().instantiate();
+  }
+  // Memory that another graph refers to is freed, so that the next launch has to look at its own.
+  void free_of_another() {
+    freed = device.allocate(64);
+    slipway::Capture capture(stream, "other");
+    stream.launch(module.kernel("touch"), {}, freed);
+    other = capture.end();
+    freed = {};
+  }
+};
+
+// ns per launch: the submitting thread's share while nothing runs.
+Sample launch_watching(Watching& w) {
+  double took = 0;
+  for (int round = 0; round < kSteps / 5; ++round) {
+    slipway::testing::Hold hold(w.device);
+    for (int i = 0; i < 5; ++i) {
+      if (w.frees) w.free_of_another();
+      if (i == 0) hold.hold(w.stream);
+      const std::int64_t start = now_ns();
+      w.graph.launch(w.stream);
+      took += static_cast<double>(now_ns() - start);
+    }
+    hold.release();
+    w.stream.synchronize();
+  }
+  return {took / kSteps, 0};
+}
+
+void add_watching(Rows& rows) {
+  for (const int watched : {0, 10, 1000}) {
+    auto w = std::make_shared<Watching>(watched, false);
+    rows.add("launch, ns, held, 1,000 nodes", std::to_string(watched) + " watched blocks",
+             [w] { return launch_watching(*w); });
+  }
+  auto w = std::make_shared<Watching>(1000, true);
+  rows.add("launch, ns, held, 1,000 nodes", "1000 watched, a block of another graph freed before",
+           [w] { return launch_watching(*w); });
+}
+
 void add(Rows& rows, Partner&, Report&) {
   struct Shape {
     int values, uses;
@@ -112,6 +181,7 @@ void add(Rows& rows, Partner&, Report&) {
   rows.add("walk, ns per node, in-line", "a value in each, unchanged", [one] { return walk(*one, false); });
   auto other = std::make_shared<Updated>("cpu:inline", 1, 1000);
   rows.add("walk, ns per node, in-line", "a value in each, changed", [other] { return walk(*other, true); });
+  add_watching(rows);
 }
 
 void judge(const Rows& rows, Report& report) {

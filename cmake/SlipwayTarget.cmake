@@ -56,5 +56,8 @@ function(slipway_layer name)
     $<$<BOOL:${SLIPWAY_NO_MEMBARRIER}>:SLIPWAY_NO_MEMBARRIER>)
   target_include_directories(slipway_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   slipway_precompile(slipway_${name})
+  # A layer's files share no file-local names, so that they can be compiled together: a quarter of the time in builds
+  # from nothing without optimisation.
+  set_target_properties(slipway_${name} PROPERTIES UNITY_BUILD ${SLIPWAY_UNITY} UNITY_BUILD_BATCH_SIZE 10)
   set_property(GLOBAL APPEND PROPERTY SLIPWAY_LAYERS slipway_${name})
 endfunction()

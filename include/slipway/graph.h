@@ -25,9 +25,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "slipway/argument.h"
+#include "slipway/capture_mode.h"
 #include "slipway/export.h"
 #include "slipway/stream.h"
 
@@ -149,7 +151,12 @@ using ExternalFunction = std::function<void(ExternalCall& call)>;
 class GraphDefinition;
 
 // Records what is submitted to a stream, instead of running it, until end(). A stream that waits for an event that
-// was marked inside the capture joins it, and must be joined back before end(). For one thread at a time.
+// was marked inside the capture joins it, and must be joined back before end(). For one thread at a time; unless it is
+// relaxed, end() is for the thread that began it. Its mode says who may wait for the device's work meanwhile
+// (capture_mode.h). Several captures may be open at once, on different streams.
+//
+// What a capture cannot keep makes it invalid: the call is refused, and so is everything up to end(), with that first
+// cause, which end() throws too. docs/graphs.md lists what is refused.
 //
 // Memory that the thread which began it allocates meanwhile is the graph's as well: it lives as long as the graph.
 // Another graph that is launched with values on a captured stream becomes a part of this one, work and all: its
@@ -159,7 +166,7 @@ class GraphDefinition;
 // Slipway cannot be watched; dump() lists them.
 class SLIPWAY_API Capture {
  public:
-  explicit Capture(const Stream& stream, std::string name = "graph");
+  explicit Capture(const Stream& stream, std::string name = "graph", CaptureMode mode = CaptureMode::kThreadLocal);
   ~Capture();  // abandons the capture when end() was not called: the streams work as before
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -194,11 +201,24 @@ class SLIPWAY_API Capture {
   // may not call Slipway, and it fails the stream by throwing.
   void external(const Stream& stream, const std::string& name, std::initializer_list<ParameterRef> inputs,
                 ExternalFunction function) {
-    add_external(stream, name, {inputs.begin(), inputs.size()}, std::move(function));
+    add_external(stream, name, {inputs.begin(), inputs.size()}, std::move(function), false);
+  }
+  // The same of the function that was registered under this name (command.h).
+  void external(const Stream& stream, const std::string& name, std::initializer_list<ParameterRef> inputs) {
+    add_external(stream, name, {inputs.begin(), inputs.size()}, nullptr, true);
   }
 
-  // Ends the capture. Throws FailedPrecondition when it was made invalid, or when a stream was not joined back; the
-  // streams then work as before too.
+  // The opaque command that was registered under this name (command.h), with bytes of its own, which are copied now:
+  // called in each replay, as external operations are. InvalidArgument when there is none, naming those there are.
+  void opaque(const Stream& stream, const std::string& name, std::span<const std::byte> payload = {});
+  template <class T>
+  requires(std::is_trivially_copyable_v<T> && !std::is_convertible_v<const T&, std::span<const std::byte>>) void opaque(
+      const Stream& stream, const std::string& name, const T& payload) {
+    opaque(stream, name, std::as_bytes(std::span(&payload, 1)));
+  }
+
+  // Ends the capture. Throws what made it invalid, or FailedPrecondition when a stream was not joined back; the streams
+  // then work as before too. On a wrong thread it is refused, and the capture stays open.
   GraphDefinition end();
 
  private:
@@ -207,10 +227,15 @@ class SLIPWAY_API Capture {
   Operation make_operation(const std::string& name, std::span<const ParameterRef> inputs,
                            std::span<const OutputSpec> outputs, OperationFunction function);
   void add_external(const Stream& stream, const std::string& name, std::span<const ParameterRef> inputs,
-                    ExternalFunction function);
+                    ExternalFunction function, bool is_registered);
+  internal::StreamImpl& captured(const Stream& stream, const char* what, const std::string& name) const;
   Operation apply_again(const Operation& operation, std::span<const ParameterRef> inputs);
   std::shared_ptr<internal::CaptureImpl> impl_;
 };
+
+enum class CaptureState : std::uint8_t { kNone, kActive, kInvalid };
+// Whether the stream is captured. Any thread; also the answer of a stream that joined a capture.
+SLIPWAY_API CaptureState capture_state(const Stream& stream);
 
 // One step's values: a small block of bytes, made by ExecutableGraph::values(). Values that are not set again keep
 // what they were. Copyable; one thread at a time.
@@ -283,7 +308,7 @@ class SLIPWAY_API ExecutableGraph {
 
   // One step as one call: the replay is submitted first and the values are published while it runs, except in
   // blocking mode. When an operation refuses the values, its error is thrown with submitted() true and the step
-  // stays open: publish it again, or cancel it.
+  // stays open: publish it again, or cancel it. Where the values come first, submitted() is false and no step is left.
   Step launch(const Stream& stream, const StepValues& values) const;
 
   // The same in two parts: the replay runs up to its first gate and waits there for publish().
@@ -295,8 +320,9 @@ class SLIPWAY_API ExecutableGraph {
 
   // Cancels a step and those behind it: the rest of it is skipped and its stream fails with a Cancelled error.
   void cancel(Step step, const std::string& why) const;
-  // After a failure or cancellation: recovers the streams that the steps ran on, then the graph. Later steps run
-  // with the values that they are given.
+  // After a failure or cancellation: waits for the cancelled steps to pass (Busy when they do not within the device's
+  // limit), recovers the streams that the steps ran on, then the graph. Later steps run with the values that they are
+  // given.
   void recover() const;
 
   // Memory that the graph refers to is elsewhere from now on: what lay in [from, from + bytes) lies at `to`, as far in,
@@ -325,6 +351,16 @@ class SLIPWAY_API ExecutableGraph {
   std::shared_ptr<internal::ExecutableImpl> impl_;
 };
 
+// What one executable takes. Bytes of the host, unless they are said to be the device's.
+struct GraphBudget {
+  std::uint64_t tape_bytes = 0;     // the tapes that replays walk
+  std::uint64_t block_bytes = 0;    // the values of the steps that are held
+  std::uint64_t scratch_bytes = 0;  // of the device: for outputs of operations
+  std::uint64_t memory_bytes = 0;   // of the device: allocated while capturing, shared by all executables
+  unsigned streams = 0;             // beside the one that it is launched on
+  unsigned gates = 0;
+};
+
 // The structure of a graph: immutable, shared. Several executables of one definition are independent.
 class SLIPWAY_API GraphDefinition {
  public:
@@ -338,6 +374,10 @@ class SLIPWAY_API GraphDefinition {
   ScalarParameter<T> parameter(const std::string& name) const {
     return {find_parameter(name, detail::kind_of<T>(), sizeof(T))};
   }
+
+  // What an executable of these options will take, before it is made. Throws what instantiate() would, and OutOfMemory
+  // when the device does not have it.
+  GraphBudget budget(const InstantiateOptions& options = {}) const;
 
   std::size_t node_count() const;
   std::uint64_t tape_bytes() const;

@@ -137,8 +137,8 @@ class SLIPWAY_API Stream {
   std::uint64_t submitted() const;
   std::uint64_t completed() const;
 
-  // The driver's own object (OpenCL: cl_command_queue), after everything submitted so far was handed to it;
-  // null where the driver has none. Stays ours.
+  // The driver's own object (OpenCL: cl_command_queue; cpu and null: NativeQueue, native.h), after everything submitted
+  // so far was handed to it; null where the driver has none. Stays ours.
   void* native_handle() const;
 
   explicit operator bool() const noexcept { return impl_ != nullptr; }

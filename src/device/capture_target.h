@@ -38,8 +38,11 @@ class CaptureTarget {
   virtual void wait(StreamImpl& stream, EventImpl& event) = 0;
   // Memory that its thread allocated meanwhile: the graph's own.
   virtual void keep(std::shared_ptr<MemoryImpl> memory) = 0;
-  // What must not be done now: synchronising, querying, holding. Throws.
+  // What must not be done now: synchronising, querying, holding; of an event that was marked here also marking it
+  // elsewhere. Throws. The capture is invalid afterwards if its own thread did it: what it went on to do may rest on an
+  // answer that it did not get. Other threads only get the refusal.
   [[noreturn]] virtual void refuse(StreamImpl& stream, const char* what) = 0;
+  [[noreturn]] virtual void refuse_event(const char* what) = 0;
   // The value with which a parameter is recorded, as an argument; checks that it is this capture's.
   virtual Argument initial_value(const Argument& parameter) = 0;
 };

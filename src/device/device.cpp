@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -41,11 +42,12 @@ bool blocking_asked_for() {
 Module make_module(const std::shared_ptr<DeviceImpl>& device, Result<std::unique_ptr<DriverModule>> loaded) {
   auto module = std::make_shared<ModuleImpl>();
   DeviceCounters& counters = device->counters();
-  module->module = std::shared_ptr<DriverModule>(loaded.take().release(), [&counters](DriverModule* m) {
+  DriverModule* const owned = loaded.take().release();
+  counters.modules_loaded.fetch_add(1, std::memory_order_relaxed);  // first: where the next line throws, it is unloaded
+  module->module = std::shared_ptr<DriverModule>(owned, [&counters](DriverModule* m) {
     delete m;
     counters.modules_unloaded.fetch_add(1, std::memory_order_relaxed);
   });
-  counters.modules_loaded.fetch_add(1, std::memory_order_relaxed);
   module->device = device;
   module->generation = device->generation();
   return Module(std::move(module));
@@ -54,10 +56,10 @@ Module make_module(const std::shared_ptr<DeviceImpl>& device, Result<std::unique
 Stream make_stream(const std::shared_ptr<DeviceImpl>& device, Result<std::shared_ptr<DriverStream>> created,
                    const std::string& name) {
   static std::atomic<std::uint64_t> next{1};
-  std::shared_ptr<DriverStream> driver_stream = created.take();
-  device->retired().add_stream(driver_stream);
-  auto stream = std::make_shared<StreamImpl>(device, std::move(driver_stream), name,
-                                             next.fetch_add(1, std::memory_order_relaxed));
+  auto stream =
+      std::make_shared<StreamImpl>(device, created.take(), name, next.fetch_add(1, std::memory_order_relaxed));
+  // Behind the handle, which takes it off the list again when what follows throws.
+  device->retired().add_stream(stream->shared_driver_stream());
   device->add_stream(stream);
   return Stream(std::move(stream));
 }
@@ -80,7 +82,13 @@ Device Device::open(std::string_view uri_text) {
   internal::watch_forks();
   auto environment = std::make_unique<internal::DriverEnvironment>();
   environment->blocking = internal::blocking_asked_for();
-  std::unique_ptr<internal::Driver> driver = found->open(uri, *environment).take();
+  std::unique_ptr<internal::Driver> driver;
+  try {
+    driver = found->open(uri, *environment).take();
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::kOutOfMemory, "the device '" + uri.text() + "' could not start its threads (" +
+                                             error.what() + "); end other threads, or ask for fewer workers");
+  }
   return Device(std::shared_ptr<DeviceImpl>(new DeviceImpl(std::move(environment), std::move(driver)),
                                             internal::DestroyDevice()));
 }
@@ -143,9 +151,9 @@ Memory Device::allocate(std::uint64_t bytes) const {
   if (bytes == 0) return Memory(std::move(memory));
   memory->address = device.driver().allocate(bytes).take();
   memory->bytes = bytes;
+  device.counters().live_memory_bytes.fetch_add(bytes, std::memory_order_relaxed);  // from here on it frees itself
   device.addresses().add(static_cast<std::uint64_t>(memory->address), bytes);
-  device.counters().live_memory_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (const auto capture = device.capture_of_this_thread()) capture->keep(memory);
+  if (const auto capture = device.captures().of_this_thread()) capture->keep(memory);
   return Memory(std::move(memory));
 }
 
@@ -252,6 +260,8 @@ void Device::reset() const { deref(*this, "the device").reset(); }
 void Device::close(WaitLimit limit) const {
   DeviceImpl& device = deref(*this, "the device");
   if (internal::t_in_callback) device.check_usable("closing a device");
+  device.check_process("close");
+  device.captures().check_wait("closing the device").throw_if_error();
   device.close(device.deadline(limit.count()));
 }
 

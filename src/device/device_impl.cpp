@@ -83,24 +83,6 @@ std::int64_t DeviceImpl::deadline(std::int64_t limit_ms) const noexcept {
   return now + std::min(limit_ms, kLongest_ms) * 1'000'000;
 }
 
-void DeviceImpl::begin_capture(const std::shared_ptr<CaptureTarget>& capture) {
-  const std::lock_guard lock(captures_mutex_);
-  captures_.push_back({thread_id(), capture.get(), capture});
-}
-
-void DeviceImpl::end_capture(const CaptureTarget* capture) {
-  const std::lock_guard lock(captures_mutex_);
-  std::erase_if(captures_, [&](const OpenCapture& c) { return c.capture == capture; });
-}
-
-std::shared_ptr<CaptureTarget> DeviceImpl::capture_of_this_thread() {
-  const std::lock_guard lock(captures_mutex_);
-  for (auto it = captures_.rbegin(); it != captures_.rend(); ++it) {
-    if (it->thread == thread_id()) return it->handle.lock();
-  }
-  return nullptr;
-}
-
 void DeviceImpl::add_stream(const std::shared_ptr<StreamImpl>& stream) {
   {
     const std::lock_guard lock(streams_mutex_);
@@ -110,6 +92,7 @@ void DeviceImpl::add_stream(const std::shared_ptr<StreamImpl>& stream) {
     stream->driver_stream().sink().set_slow_flags(kSlowTimeline);
   }
   if (hooks_->entries()) stream->driver_stream().sink().set_slow_flags(kSlowHooks);
+  if (environment_->lost.load(std::memory_order_acquire)) stream->driver_stream().sink().set_slow_flags(kSlowLost);
 }
 
 void DeviceImpl::set_slow_flags(std::uint32_t bits, bool on) {
@@ -176,6 +159,7 @@ void DeviceImpl::synchronize(std::int64_t deadline_ns) {
   check_usable("synchronize");
   const auto alive = streams();
   for (const auto& stream : alive) stream->refuse_captured("a synchronize of its device");
+  captures_.check_wait("a synchronize of the device").throw_if_error();
   owed_.check(nullptr, "a synchronize of the device").throw_if_error();
   std::vector<std::uint64_t> marks;
   marks.reserve(alive.size());
@@ -223,6 +207,7 @@ std::vector<TimelineEntry> DeviceImpl::stop_timeline(std::uint64_t* dropped) {
 
 void DeviceImpl::reset() {
   check_usable("reset");
+  captures_.check_wait("a reset of the device").throw_if_error();
   generation_.fetch_add(1, std::memory_order_acq_rel);
   for (const auto& stream : streams()) stream->driver_stream().sink().set_slow_flags(kSlowClosed);
   drain(deadline(-1));

@@ -11,6 +11,7 @@
 #include "device/address_map.h"
 #include "device/driver.h"
 #include "device/hooks.h"
+#include "device/open_captures.h"
 #include "device/owed.h"
 #include "device/retire.h"
 
@@ -52,12 +53,9 @@ class DeviceImpl {
   std::int64_t deadline(std::int64_t limit_ms) const noexcept;
 
   void add_stream(const std::shared_ptr<StreamImpl>& stream);
-  void remove_stream(StreamImpl* stream);  // keeps its counters
-  // The capture that this thread began last on this device and has not ended, if any; its own thread begins and ends
-  // it, or the entry ends with it.
-  void begin_capture(const std::shared_ptr<CaptureTarget>& capture);
-  void end_capture(const CaptureTarget* capture);
-  std::shared_ptr<CaptureTarget> capture_of_this_thread();
+  void refuse_work_of_all() { set_slow_flags(kSlowLost, true); }  // it is lost: each submission asks first
+  void remove_stream(StreamImpl* stream);                         // keeps its counters
+  OpenCaptures& captures() noexcept { return captures_; }
   // Those that have a handle. Nothing may wait under the lock of the list, as a host function may drop a stream.
   std::vector<std::shared_ptr<StreamImpl>> streams();
   Counters count();
@@ -95,13 +93,7 @@ class DeviceImpl {
   };
   std::vector<Entry> streams_;
   Counters gone_;  // of streams that were dropped; under streams_mutex_
-  std::mutex captures_mutex_;
-  struct OpenCapture {
-    std::uint64_t thread;
-    const CaptureTarget* capture;
-    std::weak_ptr<CaptureTarget> handle;
-  };
-  std::vector<OpenCapture> captures_;
+  OpenCaptures captures_;
   std::mutex timeline_mutex_;
   std::vector<std::unique_ptr<TimelineLog>> logs_;  // the last is the current one; kept, as workers may hold it
 };

@@ -55,6 +55,14 @@ struct DriverEnvironment {
   Status lost_cause_;
 };
 
+// The front door's side of a native queue: what others put there.
+class NativeWork {
+ public:
+  virtual ~NativeWork() = default;
+  // Behind everything submitted so far; in a capture, a node. A refusal leaves `work` where it is. Any thread.
+  virtual Status take(std::unique_ptr<HostFunction>& work) = 0;
+};
+
 class DriverStream {
  public:
   virtual ~DriverStream() = default;
@@ -79,6 +87,13 @@ class DriverStream {
   virtual void recover() = 0;
 
   virtual void* native_handle() = 0;
+  // Gives what others put on native_handle() to `work` from now on; null: refuses it. False where it does not pass
+  // through Slipway, so that it would run beside a capture: the handle is then not given out while there is one. (A
+  // device that can capture its own queues would do so from here.)
+  virtual bool set_native_work(NativeWork* work) {
+    (void)work;
+    return false;
+  }
 };
 
 enum class EventState : std::uint8_t { kPending, kPassed, kFailed };

@@ -6,6 +6,15 @@
 namespace slipway {
 namespace internal {
 
+void EventImpl::refuse_captured(const char* what) {
+  std::shared_ptr<CaptureTarget> capture;
+  {
+    const std::lock_guard lock(mutex);
+    capture = captured_by.lock();
+  }
+  if (capture) capture->refuse_event(what);
+}
+
 EventImpl::~EventImpl() {
   // Marks and waits that were submitted refer to it.
   device->retired().retire([e = driver_event]() mutable { e.reset(); });
@@ -28,6 +37,7 @@ using internal::Status;
 bool Event::query() const {
   internal::EventImpl& event = internal::deref(*this, "the event");
   event.device->check_usable("an event query", event.generation);
+  event.refuse_captured("a query");
   Status cause;
   switch (event.driver_event->state(cause)) {
     case EventState::kPending: return false;
@@ -40,6 +50,8 @@ bool Event::query() const {
 void Event::synchronize(WaitLimit limit) const {
   internal::EventImpl& event = internal::deref(*this, "the event");
   event.device->check_usable("waiting for an event", event.generation);
+  event.refuse_captured("waiting for it");
+  event.device->captures().check_wait("waiting for an event").throw_if_error();
   event.driver_event->wait(event.device->deadline(limit.count())).throw_if_error();
   event.device->retired().collect();
   (void)query();  // throws when it fired as failed
@@ -51,6 +63,7 @@ std::chrono::nanoseconds Event::elapsed(const Event& later) const {
   internal::check_same_device(*from.device, *to.device, "the later event");
   from.device->check_usable("elapsed", from.generation);
   for (internal::EventImpl* event : {&from, &to}) {
+    event->refuse_captured("asking for its time");
     Status cause;
     const bool passed = event->driver_event->state(cause) == EventState::kPassed;
     if (event->timing && passed) continue;

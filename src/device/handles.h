@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "device/capture_target.h"
 #include "device/device_impl.h"
 #include "device/stream_impl.h"
 #include "slipway/device.h"
@@ -54,6 +55,9 @@ class EventImpl {
         timing(with_timing),
         generation(device->generation()) {}
   ~EventImpl();
+
+  // Refuses what an event must not be asked while its last mark is a node of a capture that is open.
+  void refuse_captured(const char* what);
 
   const std::shared_ptr<DeviceImpl> device;
   const std::shared_ptr<DriverEvent> driver_event;

@@ -239,6 +239,7 @@ void Stream::mark(const Event& event) const {
   record.event = e.driver_event.get();
   const std::lock_guard lock(e.mutex);
   if (const auto target = stream.capture()) return target->mark(stream, e);
+  if (const auto target = e.captured_by.lock()) target->refuse_event("marking it on a stream that is not captured");
   e.captured_by.reset();
   record.mark = ++e.marks;
   const std::uint64_t sequence = stream.submit(internal::bytes_of(record), sizeof record, "mark",
@@ -252,9 +253,9 @@ void Stream::wait(const Event& event) const {
   check_same_device(stream.device(), *e.device, "the event");
   stream.device().check_usable("an event wait", e.generation);
   const std::lock_guard lock(e.mutex);
+  if (const auto target = stream.capture()) return target->wait(stream, e);
   // A mark inside a capture brings the waiting stream into it.
   if (const auto target = e.captured_by.lock()) return target->wait(stream, e);
-  if (const auto target = stream.capture()) return target->wait(stream, e);
   submit_wait(stream, *e.driver_event);
 }
 
@@ -285,7 +286,7 @@ std::uint64_t Stream::completed() const {
 void* Stream::native_handle() const {
   StreamImpl& stream = deref(*this, "the stream");
   stream.device().check_usable("asking for a native handle", stream.generation());
-  stream.refuse_captured("asking for its native handle");
+  if (!stream.captures_native_work()) stream.refuse_captured("asking for its native handle");
   return stream.driver_stream().native_handle();
 }
 

@@ -14,13 +14,17 @@ StreamImpl::StreamImpl(std::shared_ptr<DeviceImpl> device, std::shared_ptr<Drive
       driver_(std::move(driver_stream)),
       name_(name.empty() ? "stream " + std::to_string(id) : std::move(name)),
       base_(driver_->base()),
-      generation_(device_->generation()) {
+      generation_(device_->generation()),
+      captures_native_work_(driver_->set_native_work(this)) {
   sink_->clear_slow_flags(~std::uint32_t{0});
   if (device_->environment().blocking) sink_->set_slow_flags(kSlowBlocking);
 }
 
 StreamImpl::~StreamImpl() {
-  if (!device_->forked()) device_->remove_stream(this);
+  if (!device_->forked()) {
+    (void)driver_->set_native_work(nullptr);
+    device_->remove_stream(this);
+  }
   // What was submitted still runs; the driver's stream goes after it.
   device_->retired().retire_stream(driver_);
 }
@@ -64,6 +68,7 @@ Status StreamImpl::refusal() {
                                           "device as it is now"};
   }
   if (device_->environment().lost.load(std::memory_order_acquire)) {
+    device_->refuse_work_of_all();
     ErrorDetails details = device_->environment().lost_cause().details();
     details.submitted = false;
     details.sentence = "the device '" + device_->info().uri +
@@ -97,6 +102,21 @@ void StreamImpl::set_capture(std::shared_ptr<CaptureTarget> target) {
 
 void StreamImpl::refuse_captured(const char* what) {
   if (const auto target = capture()) target->refuse(*this, what);
+}
+
+Status StreamImpl::take(std::unique_ptr<HostFunction>& work) {
+  HostFunctionRecord record{};
+  record.header = {sizeof record, RecordKind::kHostFunction, 0, 0};
+  record.payload = work.get();
+  static_assert(sizeof record % kRecordAlignment == 0);
+  try {
+    submit_owning([&] { (void)work.release(); }, reinterpret_cast<const std::byte*>(&record), sizeof record, work->name,
+                  [](StreamCounters& counters) { counters.host_functions.add(); });
+  } catch (const Error& error) {
+    // Blocking mode tells of the work's own failure here, and the work is gone.
+    if (work) return Status(*error.details());
+  }
+  return {};
 }
 
 void StreamImpl::note(Reason reason, const std::string& subject) {
@@ -146,7 +166,7 @@ std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record
 void StreamImpl::settle() {
   if ((sink_->slow_flags() & kSlowBlocking) == 0) return;
   note(Reason::kBlockingMode, {});
-  synchronize(device_->deadline(-1));
+  finish(device_->deadline(-1));  // no capture forbids it, since the caller did not ask for it
 }
 
 std::uint64_t StreamImpl::internal_mark(std::int64_t deadline_ns) {
@@ -159,12 +179,19 @@ std::uint64_t StreamImpl::internal_mark(std::int64_t deadline_ns) {
 
 Status StreamImpl::take_failure() {
   if ((sink_->slow_flags() & kSlowFailed) == 0 || failure_told_.exchange(true, std::memory_order_acq_rel)) return {};
+  // Once one caller knows, no other one reaches the device by the fast path.
+  if (device_->environment().lost.load(std::memory_order_acquire)) device_->refuse_work_of_all();
   return driver_->failure();
 }
 
 void StreamImpl::synchronize(std::int64_t deadline_ns) {
   device_->check_usable("synchronize", generation_);
   refuse_captured("synchronize");
+  device_->captures().check_wait("a synchronize of a stream").throw_if_error();
+  finish(deadline_ns);
+}
+
+void StreamImpl::finish(std::int64_t deadline_ns) {
   device_->owed().check(this, "synchronize").throw_if_error();
   driver_->wait(internal_mark(deadline_ns), deadline_ns).throw_if_error();
   device_->retired().collect();
@@ -175,6 +202,7 @@ void StreamImpl::recover() {
   device_->check_usable("recover", generation_);
   refuse_captured("recover");
   if ((sink_->slow_flags() & kSlowFailed) == 0) return;
+  device_->captures().check_wait("a recover of a stream").throw_if_error();
   const std::int64_t deadline_ns = device_->deadline(-1);
   driver_->wait(internal_mark(deadline_ns), deadline_ns).throw_if_error();
   driver_->recover();

@@ -26,16 +26,17 @@
 
 namespace slipway::internal {
 
-class StreamImpl : public std::enable_shared_from_this<StreamImpl> {
+class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, private NativeWork {
  public:
   StreamImpl(std::shared_ptr<DeviceImpl> device, std::shared_ptr<DriverStream> driver_stream, std::string name,
              std::uint64_t id);
-  ~StreamImpl();
+  ~StreamImpl() override;
 
   DeviceImpl& device() noexcept { return *device_; }
   const std::shared_ptr<DeviceImpl>& shared_device() const noexcept { return device_; }
   std::uint32_t generation() const noexcept { return generation_; }
   DriverStream& driver_stream() noexcept { return *driver_; }
+  const std::shared_ptr<DriverStream>& shared_driver_stream() const noexcept { return driver_; }
   const std::string& name() const noexcept { return name_; }
   std::uint64_t base() const noexcept { return base_; }
   StreamCounters& counters() noexcept { return counters_; }
@@ -94,6 +95,8 @@ class StreamImpl : public std::enable_shared_from_this<StreamImpl> {
   // The capture that this stream is part of; null when it is none's. Set by the graph layer.
   std::shared_ptr<CaptureTarget> capture() const;
   void set_capture(std::shared_ptr<CaptureTarget> target);
+  // Whether what others put on the native queue is captured too.
+  bool captures_native_work() const noexcept { return captures_native_work_; }
   // Refuses what a captured stream must not be asked.
   void refuse_captured(const char* what);
 
@@ -134,9 +137,12 @@ class StreamImpl : public std::enable_shared_from_this<StreamImpl> {
   // deadline: they are submitted on a failed stream too.
   std::uint64_t append(Submission& submission, const std::byte* record, std::uint32_t bytes, const std::string& name,
                        std::int64_t deadline_ns);
+  // synchronize(), checked.
+  void finish(std::int64_t deadline_ns);
   // What follows a submission once the right to submit is given up: in blocking mode, waiting for it.
   void settle();
   Status refusal();
+  Status take(std::unique_ptr<HostFunction>& work) override;
 
   // What the fast path reads, together.
   std::atomic<std::uint64_t> owner_{kNobody};
@@ -150,6 +156,7 @@ class StreamImpl : public std::enable_shared_from_this<StreamImpl> {
   std::string name_;
   std::uint64_t base_;  // the sink may have been used before: its count at the beginning
   std::uint32_t generation_;
+  bool captures_native_work_;
   std::mutex mutex_;
   mutable std::mutex capture_mutex_;
   std::shared_ptr<CaptureTarget> capture_;  // under capture_mutex_; kSlowCaptured says when to look

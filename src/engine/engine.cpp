@@ -29,6 +29,8 @@ class DrainScope {
   const Engine* saved_;
 };
 
+constexpr std::int64_t kEndLimit_ns = 10'000'000'000;  // for workers that have run nothing yet
+
 std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_t>(lane.priority()) + 1; }
 
 }  // namespace
@@ -38,20 +40,35 @@ Engine::Engine(const EngineOptions& options, WalkFunction walk, void* executor)
   if (available_processors(options_.affinity) == 1) options_.spin_ns = 0;  // nothing spins against itself
   parked_.reserve(options_.workers);                                       // going to sleep allocates nothing
   for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>());
-  for (unsigned i = 0; i < options_.workers; ++i) {
-    workers_[i]->thread = std::thread([this, i] { worker_main(i); });
-    const pthread_t handle = workers_[i]->thread.native_handle();
-    ::pthread_setname_np(handle, (options_.thread_name + "-" + std::to_string(i)).substr(0, 15).c_str());
-    if (!options_.affinity.empty()) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET(options_.affinity[i % options_.affinity.size()], &set);
-      ::pthread_setaffinity_np(handle, sizeof set, &set);
-    }
+  unsigned started = 0;
+  try {
+    while (started < options_.workers) start_worker(started++);
+  } catch (...) {
+    // Those that run are ended; the one that failed may have a thread or not.
+    while (started > 0 && !workers_[started - 1]->thread.joinable()) --started;
+    workers_.resize(started);
+    (void)shut_down(now_ns() + kEndLimit_ns);
+    throw;
   }
 }
 
-Engine::~Engine() = default;
+void Engine::start_worker(unsigned i) {
+  workers_[i]->thread = std::thread([this, i] { worker_main(i); });
+  const pthread_t handle = workers_[i]->thread.native_handle();
+  ::pthread_setname_np(handle, (options_.thread_name + "-" + std::to_string(i)).substr(0, 15).c_str());
+  if (!options_.affinity.empty()) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(options_.affinity[i % options_.affinity.size()], &set);
+    ::pthread_setaffinity_np(handle, sizeof set, &set);
+  }
+}
+
+Engine::~Engine() {
+  // Only where opening the device failed behind us; else shut_down() has been called, and has left no thread here.
+  const auto runs = [](const std::unique_ptr<Worker>& worker) { return worker->thread.joinable(); };
+  if (std::any_of(workers_.begin(), workers_.end(), runs)) (void)shut_down(now_ns() + kEndLimit_ns);
+}
 
 Lane* Engine::acquire_lane(std::uint32_t ring_bytes, int priority, const WaitRules& rules) {
   const std::lock_guard lock(mutex_);
@@ -64,13 +81,14 @@ Lane* Engine::acquire_lane(std::uint32_t ring_bytes, int priority, const WaitRul
     if (lane->failed()) lane->recover();  // its last stream was dropped as it was
     return lane;
   }
+  free_lanes_.reserve(lanes_.size() + 1);
   lanes_.push_back(std::make_unique<Lane>(ring_bytes, priority, rules));
   lanes_.back()->set_engine(*this);
   if (is_inline()) lanes_.back()->use_symmetric_fences();
   return lanes_.back().get();
 }
 
-void Engine::release_lane(Lane* lane) {
+void Engine::release_lane(Lane* lane) {  // by destructors: acquire_lane() has made the room
   const std::lock_guard lock(mutex_);
   free_lanes_.push_back(lane);
 }
@@ -104,10 +122,14 @@ void Engine::make_ready(Lane& lane) {
 void Lane::resume() { engine_->make_ready(*this); }
 
 void Engine::push_ready(Lane& lane) {
-  const std::lock_guard lock(mutex_);
-  ready_[bucket_of(lane)].push(lane);
-  ready_count_.fetch_add(1, std::memory_order_seq_cst);
-  if (spinners_.load(std::memory_order_seq_cst) == 0) wake_one_locked();
+  Worker* woken = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    ready_[bucket_of(lane)].push(lane);
+    ready_count_.fetch_add(1, std::memory_order_seq_cst);
+    if (spinners_.load(std::memory_order_seq_cst) == 0) woken = take_parked();
+  }
+  if (woken) woken->parker.unpark();
 }
 
 Lane* Engine::take_ready() {
@@ -203,14 +225,14 @@ void Engine::drain_inline() {
   while (Lane* lane = take_ready()) run_inline(*lane);
 }
 
-void Engine::wake_one_locked() {
-  if (parked_.empty()) return;
-  Worker& worker = *workers_[parked_.back()];
+Engine::Worker* Engine::take_parked() {
+  if (parked_.empty()) return nullptr;
+  Worker* worker = workers_[parked_.back()].get();
   parked_.pop_back();
   parked_count_.fetch_sub(1, std::memory_order_relaxed);
   // It counts as looking around from here on, so that nobody wakes a second one for the same work.
   spinners_.fetch_add(1, std::memory_order_seq_cst);
-  worker.parker.unpark();
+  return worker;
 }
 
 void Engine::leave_spin(std::uint32_t own) {
@@ -220,8 +242,12 @@ void Engine::leave_spin(std::uint32_t own) {
                       job_posted_.load(std::memory_order_seq_cst) ||
                       polled_count_.load(std::memory_order_relaxed) > own;
   if (!others) return;
-  const std::lock_guard lock(mutex_);
-  if (spinners_.load(std::memory_order_seq_cst) == 0) wake_one_locked();
+  Worker* woken = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (spinners_.load(std::memory_order_seq_cst) == 0) woken = take_parked();
+  }
+  if (woken) woken->parker.unpark();
 }
 
 bool Engine::park(unsigned index) {
@@ -331,7 +357,9 @@ void Engine::spread(SpreadJob& job) {
       job_ = &job;
       posted = true;
       job_posted_.store(true, std::memory_order_seq_cst);
-      for (std::uint64_t i = 1; i < (job.total + job.chunk - 1) / job.chunk; ++i) wake_one_locked();
+      for (std::uint64_t i = 1; i < (job.total + job.chunk - 1) / job.chunk; ++i) {
+        if (Worker* woken = take_parked()) woken->parker.unpark();
+      }
     }
   }
   work_on(job);
@@ -354,7 +382,7 @@ bool Engine::shut_down(std::int64_t deadline_ns) {
   {
     const std::lock_guard lock(mutex_);
     stopping_.store(true, std::memory_order_seq_cst);
-    while (!parked_.empty()) wake_one_locked();
+    while (Worker* woken = take_parked()) woken->parker.unpark();
   }
   bool all = true;
   for (auto& worker : workers_) {

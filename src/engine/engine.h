@@ -117,6 +117,7 @@ class Engine {
   static constexpr std::size_t kPolledSlots = 16;
   static constexpr int kPriorities = 3;
 
+  void start_worker(unsigned index);
   void worker_main(unsigned index);
   Lane* take_ready();
   Lane* claim_polled();
@@ -129,7 +130,9 @@ class Engine {
   // `own`: how many of the polled lanes are what it stops for.
   void leave_spin(std::uint32_t own);
   bool park(unsigned index);  // false: there is something to do
-  void wake_one_locked();
+  // Under the mutex: a worker to unpark, best once the mutex is free, since it takes it first of all. Null: none is
+  // parked.
+  Worker* take_parked();
   bool help();
   static void work_on(SpreadJob& job);
 

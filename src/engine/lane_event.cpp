@@ -1,6 +1,10 @@
 #include "engine/lane_event.h"
 
+#include <memory>
+#include <new>
 #include <utility>
+
+#include "base/thread_id.h"
 
 namespace slipway::internal {
 namespace {
@@ -17,6 +21,35 @@ Status wait_for(Progress& progress, std::uint64_t sequence, const WaitRules& rul
 }
 
 }  // namespace
+
+int LaneQueue::put(NativeQueue* queue, void (*call)(void*), void* data, void (*destroy)(void*)) {
+  // In-line, a callback may run inside this very function, under its mutex; callbacks submit nothing anyway.
+  if (!call || t_in_callback) return 1;
+  auto& self = *static_cast<LaneQueue*>(queue);
+  const std::lock_guard lock(self.mutex_);
+  if (!self.work_) return 1;
+  // Armed once it is taken: until then the data is the caller's.
+  struct Owned {
+    void* data;
+    void (*destroy)(void*);
+    bool armed = false;
+    Owned(void* what, void (*how)(void*)) noexcept : data(what), destroy(how) {}
+    ~Owned() {
+      if (armed && destroy) destroy(data);
+    }
+  };
+  try {
+    auto owned = std::make_shared<Owned>(data, destroy);
+    auto work = std::make_unique<HostFunction>(HostFunction{[call, owned] { call(owned->data); }, "foreign work"});
+    work->kind = HostFunction::Kind::kForeign;
+    owned->armed = true;
+    if (self.work_->take(work).ok()) return 0;
+    owned->armed = false;
+    return 1;
+  } catch (const std::bad_alloc&) {
+    return 1;
+  }
+}
 
 Status LaneStream::wait(std::uint64_t sequence, std::int64_t deadline_ns) {
   return wait_for(lane_->progress(), sequence, rules_, deadline_ns);

@@ -6,8 +6,24 @@
 
 #include "device/driver.h"
 #include "engine/engine.h"
+#include "slipway/native.h"
 
 namespace slipway::internal {
+
+// What others put on a lane's stream goes through the front door, which alone may write to its ring.
+class LaneQueue final : public NativeQueue {
+ public:
+  LaneQueue() noexcept : NativeQueue{&LaneQueue::put} {}
+  void set_work(NativeWork* work) {
+    const std::lock_guard lock(mutex_);
+    work_ = work;
+  }
+
+ private:
+  static int put(NativeQueue* queue, void (*call)(void*), void* data, void (*destroy)(void*));
+  std::mutex mutex_;
+  NativeWork* work_ = nullptr;  // null once the stream's handle is gone
+};
 
 class LaneStream final : public DriverStream {
  public:
@@ -23,12 +39,17 @@ class LaneStream final : public DriverStream {
   std::uint64_t base() override { return lane_->base; }
   Status failure() override { return lane_->failure(); }
   void recover() override { lane_->recover(); }
-  void* native_handle() override { return nullptr; }
+  void* native_handle() override { return static_cast<NativeQueue*>(&queue_); }
+  bool set_native_work(NativeWork* work) override {
+    queue_.set_work(work);
+    return true;
+  }
 
  private:
   Engine& engine_;
   Lane* lane_;
   const WaitRules& rules_;
+  LaneQueue queue_;
 };
 
 class LaneEvent final : public DriverEvent {

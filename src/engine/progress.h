@@ -7,10 +7,13 @@
 //       completed_, all seq_cst: a waiter is either seen or sees that it need not wait.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/parker.h"
@@ -28,12 +31,33 @@ class Resumable {
   ~Resumable() = default;
 };
 
-// Who was freed, to be resumed once no lock is held.
-using Freed = std::vector<Resumable*>;
-inline void resume_all(Freed& freed) {
-  for (std::size_t i = 0; i < freed.size(); ++i) freed[i]->resume();
-  freed.clear();
-}
+// Who was freed, to be resumed once no lock is held. The usual few have their place in it: opening a gate does not
+// allocate.
+class Freed {
+ public:
+  void push_back(Resumable* waiter) {
+    if (count_ < first_.size()) first_[count_++] = waiter;
+    else rest_.push_back(waiter);
+  }
+  void resume_all() {
+    for (std::size_t i = 0; i < count_; ++i) first_[i]->resume();
+    count_ = 0;
+    for (Resumable* waiter : std::exchange(rest_, {})) waiter->resume();
+  }
+  bool empty() const noexcept { return count_ == 0 && rest_.empty(); }
+  // An empty one takes over what another holds.
+  void take(Freed& other) noexcept {
+    count_ = std::exchange(other.count_, 0);
+    std::copy_n(other.first_.begin(), count_, first_.begin());
+    rest_.swap(other.rest_);
+  }
+
+ private:
+  std::array<Resumable*, 4> first_;  // as many as count_ says
+  std::size_t count_ = 0;
+  std::vector<Resumable*> rest_;
+};
+inline void resume_all(Freed& freed) { freed.resume_all(); }
 
 class Progress {
  public:

@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "record/kernel_code.h"
+
 namespace slipway::internal {
 
 void OrderedProgress::advance_locked(std::uint64_t to, Freed& freed) {
@@ -41,6 +43,9 @@ std::uint64_t next_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
+// Behind the last record there is a pad, so that whoever walks may look at what comes next without asking for the end.
+constexpr std::uint64_t kTapeEnd = sizeof(CallRecord);
+
 }  // namespace
 
 ReplayProgram::ReplayProgram(std::span<const TapeLayout> branches, ReplayLayout layout)
@@ -49,16 +54,44 @@ ReplayProgram::ReplayProgram(std::span<const TapeLayout> branches, ReplayLayout 
   for (const TapeLayout& from : branches) {
     Branch b;
     b.bytes = from.records.size();
-    b.stride = (std::max<std::uint64_t>(b.bytes, 64) + 63) / 64 * 64;
+    b.stride = (b.bytes + kTapeEnd + 63) / 64 * 64;
     b.tape.reset(static_cast<std::byte*>(std::aligned_alloc(64, copies * b.stride)));
     if (!b.tape) throw std::bad_alloc();
-    for (std::size_t i = 0; i < copies; ++i) std::copy_n(from.records.data(), b.bytes, b.tape.get() + i * b.stride);
+    std::copy_n(from.records.data(), b.bytes, b.tape.get());
+    std::fill_n(b.tape.get() + b.bytes, b.stride - b.bytes, std::byte{});  // a pad
+    make_calls(b);
+    for (std::size_t i = 1; i < copies; ++i) std::copy_n(b.tape.get(), b.stride, b.tape.get() + i * b.stride);
     b.groups = from.groups;
     b.patches = from.patches;
     branches_.push_back(std::move(b));
   }
   blocks_ = std::make_unique<std::byte[]>(std::size_t{layout_.depth} * std::max(layout_.block_bytes, 1U));
   gates_ = std::make_unique<OrderedProgress[]>(layout_.gate_count);
+}
+
+void ReplayProgram::make_calls(Branch& b) {
+  for (std::uint64_t at = 0; at < b.bytes;) {
+    auto& header = *reinterpret_cast<RecordHeader*>(b.tape.get() + at);
+    if (header.kind == RecordKind::kLaunch) {
+      const auto& launch = record_cast<LaunchRecord>(header);
+      const KernelCode& code = *launch.code;
+      const LaunchExtent* extent = extent_of(launch);
+      const bool is_plain = (header.flags & kLaunchSpread) == 0 && (!extent || extent->shared_bytes == 0);
+      if (code.entry && !code.context && is_plain) {
+        b.calls.emplace_back(at, &code);
+        header.kind = RecordKind::kCall;
+        reinterpret_cast<CallRecord&>(header).entry = code.entry;
+      }
+    }
+    at += header.size_bytes;
+  }
+}
+
+const KernelCode& ReplayProgram::code_of_call(std::uint64_t branch, std::uint64_t offset) const noexcept {
+  const auto& calls = branches_[branch].calls;
+  return *std::lower_bound(calls.begin(), calls.end(), offset, [](auto& c, std::uint64_t o) {
+            return c.first < o;
+          })->second;
 }
 
 void ReplayProgram::end_side(std::uint64_t step, Freed& freed) {
@@ -75,12 +108,9 @@ void ReplayProgram::end_side(std::uint64_t step, Freed& freed) {
 Result<std::uint64_t> ReplayProgram::begin_step() {
   const std::lock_guard lock(mutex_);
   if (cancelled_) return cause_;
-  return ++begun_;
-}
-
-std::uint64_t ReplayProgram::begun() const {
-  const std::lock_guard lock(mutex_);
-  return begun_;
+  const std::uint64_t step = begun_.load(std::memory_order_relaxed) + 1;
+  begun_.store(step, std::memory_order_release);
+  return step;
 }
 
 void ReplayProgram::abandon(std::uint64_t step, Freed& freed) {
@@ -101,7 +131,7 @@ void ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed& freed) 
     } else {
       cancelled_from_ = std::min(cancelled_from_, from_step);
     }
-    last = begun_;
+    last = begun();
     any_cancelled_.store(true, std::memory_order_release);
   }
   for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete_up_to(last, freed);
@@ -118,13 +148,13 @@ Status ReplayProgram::recover() {
   const std::lock_guard lock(mutex_);
   if (!cancelled_) return {};
   const std::uint64_t passed = done_.progress().completed();
-  if (passed < begun_) {
+  if (passed < begun()) {
     return {ErrorCode::kBusy,
-            "graph '" + layout_.name + "' has " + std::to_string(begun_ - passed) +
+            "graph '" + layout_.name + "' has " + std::to_string(begun() - passed) +
                 " cancelled steps that have not passed yet; synchronize or recover their streams first"};
   }
   cancelled_ = false;
-  cancelled_to_ = begun_;
+  cancelled_to_ = begun();
   return {};
 }
 

@@ -89,6 +89,8 @@ class ReplayProgram {
     return branches_[branch].tape.get() + tape_offset(branches_[branch], step);
   }
   std::uint64_t tape_bytes(std::uint64_t branch) const noexcept { return branches_[branch].bytes; }
+  // The code of the call at this offset of a tape. Looks for it: for failures and the timeline.
+  const KernelCode& code_of_call(std::uint64_t branch, std::uint64_t offset) const noexcept;
   const UpdateGroup& group(std::uint64_t branch, std::uint32_t index) const noexcept {
     return branches_[branch].groups[index];
   }
@@ -123,7 +125,7 @@ class ReplayProgram {
   // --- By whoever launches and publishes ---
   // The next step's number; the cause when steps were cancelled and recover() was not called.
   Result<std::uint64_t> begin_step();
-  std::uint64_t begun() const;
+  std::uint64_t begun() const noexcept { return begun_.load(std::memory_order_acquire); }
   void open_gate(std::uint32_t index, std::uint64_t step, Freed& freed) { gates_[index].complete(step, freed); }
   // A step that was begun and never submitted: it counts as run.
   void abandon(std::uint64_t step, Freed& freed);
@@ -160,7 +162,9 @@ class ReplayProgram {
     std::unique_ptr<std::byte, Free> tape{};
     std::vector<UpdateGroup> groups{};
     std::vector<PatchPlace> patches{};
+    std::vector<std::pair<std::uint64_t, const KernelCode*>> calls{};  // by offset
   };
+  static void make_calls(Branch& branch);
   std::uint64_t tape_offset(const Branch& branch, std::uint64_t step) const noexcept {
     return layout_.own_tapes ? step % layout_.depth * branch.stride : 0;
   }
@@ -174,8 +178,9 @@ class ReplayProgram {
   OrderedProgress sides_;
 
   std::atomic<bool> any_cancelled_{false};  // stored (release) after the cause, before gates open
-  mutable std::mutex mutex_;                // guards the rest
-  std::uint64_t begun_ = 0;
+  // Guards the rest. On a line of its own: walkers read what lies before, and only launches and publishers come here.
+  alignas(64) mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> begun_{0};  // raised under mutex_, with release; who only wants to know reads it without
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ended_sides_;  // of steps that have some, but not all
   bool cancelled_ = false;
   std::uint64_t cancelled_from_ = 0;

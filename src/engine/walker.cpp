@@ -38,15 +38,16 @@ std::string name_of_record(const RecordHeader& header) {
     case RecordKind::kGroup: return "group";
     case RecordKind::kOpenGate: return "gate";
     case RecordKind::kReplay: return record_cast<ReplayRecord>(header).program->name();
+    case RecordKind::kCall: return "call";  // its program knows more
     case RecordKind::kPad: break;
   }
   return "pad";
 }
 
-Status failure_of_launch(const LaunchRecord& launch, std::uint64_t sequence) {
+Status failure_of_launch(const KernelCode& code, std::uint64_t sequence) {
   ErrorDetails details;
   details.code = ErrorCode::kKernelFailed;
-  details.name = launch.code->name;
+  details.name = code.name;
   details.sequence = sequence;
   details.submitted = true;
   std::string what;

@@ -33,7 +33,7 @@ void discard_lane(Lane& lane, DriverEnvironment& environment);
 // What the timeline calls a record.
 std::string name_of_record(const RecordHeader& header);
 // The failure of the record `sequence`, from the exception that is being handled.
-Status failure_of_launch(const LaunchRecord& launch, std::uint64_t sequence);
+Status failure_of_launch(const KernelCode& code, std::uint64_t sequence);
 
 template <class Executor>
 class Walker {
@@ -74,7 +74,7 @@ class Walker {
   }
 
   // False: the lane is blocked at this record, and no longer ours.
-  bool step(const RecordHeader& header) {
+  [[gnu::always_inline]] bool step(const RecordHeader& header) {
     const std::uint64_t sequence = lane_.sequence + 1;
     if (lane_.discarding.load(std::memory_order_relaxed)) [[unlikely]]
       return discard(header, sequence);
@@ -97,6 +97,7 @@ class Walker {
         break;
       case RecordKind::kGroup:  // on tapes only
       case RecordKind::kOpenGate:
+      case RecordKind::kCall:
       case RecordKind::kPad: break;
     }
     lane_.sequence = sequence;
@@ -110,7 +111,7 @@ class Walker {
     try {
       executor_.launch(record, lane_);
     } catch (...) {
-      lane_.fail(sequence, failure_of_launch(record, sequence - lane_.base));
+      lane_.fail(sequence, failure_of_launch(*record.code, sequence - lane_.base));
     }
   }
 
@@ -165,7 +166,7 @@ class Walker {
         at += header.size_bytes;
       }
     } catch (...) {
-      cause = failure_of_launch(*reinterpret_cast<const LaunchRecord*>(at), sequence - lane_.base);
+      cause = failure_of_launch(code_at(program, record.branch, step, at), sequence - lane_.base);
     }
     if (!cause.ok()) cancel(program, step, cause);
     lane_.replay_at = program.tape_bytes(record.branch);
@@ -193,17 +194,29 @@ class Walker {
     resume_all(freed_);
   }
 
+  static const RecordHeader& header_at(const std::byte* place) noexcept {
+    return *reinterpret_cast<const RecordHeader*>(place);
+  }
+  static const KernelCode& code_at(const ReplayProgram& program, std::uint64_t branch, std::uint64_t step,
+                                   const std::byte* place) noexcept {
+    if (header_at(place).kind == RecordKind::kLaunch) return *record_cast<LaunchRecord>(header_at(place)).code;
+    return program.code_of_call(branch, static_cast<std::uint64_t>(place - program.tape(branch, step)));
+  }
+
   // The launches from here on, up to something else. Where one throws, `at` is at it.
   void run_launches(const std::byte*& at, const std::byte* const end) {
-    Executor& executor = executor_;
-    Lane& lane = lane_;
     const std::byte* next = at;
     try {
       while (next != end) {
-        const auto& header = *reinterpret_cast<const RecordHeader*>(next);
-        if (header.kind != RecordKind::kLaunch) break;
-        executor.launch(record_cast<LaunchRecord>(header), lane);
-        next += header.size_bytes;
+        const RecordHeader& header = header_at(next);
+        if (header.kind == RecordKind::kCall) {
+          run_calls(next);
+        } else if (header.kind == RecordKind::kLaunch) {
+          executor_.launch(record_cast<LaunchRecord>(header), lane_);
+          next += header.size_bytes;
+        } else {
+          break;
+        }
       }
     } catch (...) {
       at = next;
@@ -212,13 +225,48 @@ class Walker {
     at = next;
   }
 
+  // The calls from here on; there is one. What the next one calls is read before this one runs, and so is known when
+  // this one returns: a processor that guessed the call wrongly finds out at once.
+  static void run_calls(const std::byte*& at) {
+    const std::byte* next = at;
+    KernelEntry entry = record_cast<CallRecord>(header_at(next)).entry;
+    for (bool more = true; more;) {
+      at = next;
+      const auto& call = record_cast<CallRecord>(header_at(next));
+      next += call.header.size_bytes;
+      more = header_at(next).kind == RecordKind::kCall;
+      const KernelEntry following = record_cast<CallRecord>(header_at(next)).entry;
+      run_call(call, entry);
+      entry = following;
+    }
+    at = next;
+  }
+  static void run_call(const CallRecord& call, KernelEntry entry) {
+    const std::byte* const arguments = reinterpret_cast<const std::byte*>(&call) + call.header.payload_offset;
+    if ((call.header.flags & kLaunchHasExtent) == 0) {
+      static constexpr Block kOnlyBlock{};
+      return entry(arguments, kOnlyBlock, nullptr);
+    }
+    const auto& extent = *reinterpret_cast<const LaunchExtent*>(&call + 1);
+    Block block;
+    block.grid = extent.grid;
+    block.size = extent.block;
+    if (block.grid.x == 0 || block.grid.y == 0) return;  // only an update can say so; the loops would turn for nothing
+    for (; block.index.z < block.grid.z; ++block.index.z, block.index.y = 0) {
+      for (; block.index.y < block.grid.y; ++block.index.y, block.index.x = 0) {
+        for (; block.index.x < block.grid.x; ++block.index.x) entry(arguments, block, nullptr);
+      }
+    }
+  }
+
   // One record of a tape. False: the lane is blocked there, and no longer ours.
   bool node(const RecordHeader& header, const ReplayRecord& replay, std::uint64_t sequence, Status& cause) {
     ReplayProgram& program = *replay.program;
     const std::uint64_t step = replay.step;
     std::int64_t started_ns = log_ ? now_ns() : 0;
     switch (header.kind) {
-      case RecordKind::kLaunch: launch_logged(record_cast<LaunchRecord>(header), program, step, sequence); return true;
+      case RecordKind::kLaunch:
+      case RecordKind::kCall: launch_logged(header, replay, sequence); return true;
       case RecordKind::kGroup: return group(replay, record_cast<GroupRecord>(header).group, sequence, cause);
       case RecordKind::kOpenGate:
         program.open_gate(record_cast<GateRecord>(header).gate, step, freed_);
@@ -244,7 +292,7 @@ class Walker {
       default: break;
     }
     if (log_) [[unlikely]]
-      log_node(header, program, step, sequence, started_ns);
+      log_node(name_of_record(header), program, step, sequence, started_ns);
     return true;
   }
 
@@ -307,16 +355,21 @@ class Walker {
   }
 
   // Launches of a tape come here only while it is on.
-  [[gnu::noinline]] void launch_logged(const LaunchRecord& record, const ReplayProgram& program, std::uint64_t step,
-                                       std::uint64_t sequence) {
+  [[gnu::noinline]] void launch_logged(const RecordHeader& header, const ReplayRecord& replay, std::uint64_t sequence) {
+    const auto* place = reinterpret_cast<const std::byte*>(&header);
+    const std::string& name = code_at(*replay.program, replay.branch, replay.step, place).name;
     const std::int64_t started_ns = now_ns();
     try {
-      executor_.launch(record, lane_);
+      if (header.kind == RecordKind::kCall) {
+        run_call(record_cast<CallRecord>(header), record_cast<CallRecord>(header).entry);
+      } else {
+        executor_.launch(record_cast<LaunchRecord>(header), lane_);
+      }
     } catch (...) {
-      log_node(record.header, program, step, sequence, started_ns);
+      log_node(name, *replay.program, replay.step, sequence, started_ns);
       throw;
     }
-    log_node(record.header, program, step, sequence, started_ns);
+    log_node(name, *replay.program, replay.step, sequence, started_ns);
   }
 
   [[gnu::noinline]] void log_start(const RecordHeader& header, std::uint64_t sequence) {
@@ -330,11 +383,11 @@ class Walker {
       log_->describe(sink(), sequence, name_of_record(header), nullptr, 0);
     }
   }
-  [[gnu::noinline]] void log_node(const RecordHeader& header, const ReplayProgram& program, std::uint64_t step,
+  [[gnu::noinline]] void log_node(std::string name, const ReplayProgram& program, std::uint64_t step,
                                   std::uint64_t sequence, std::int64_t started_ns) {
     TimelineEntry entry;
     entry.kind = TimelineEntry::Kind::kNode;
-    entry.name = name_of_record(header);
+    entry.name = std::move(name);
     entry.started_ns = started_ns;
     log_inside(std::move(entry), program, step, sequence);
   }

@@ -6,16 +6,16 @@
 
 namespace slipway {
 
-Capture::Capture(const Stream& stream, std::string name) {
+Capture::Capture(const Stream& stream, std::string name, CaptureMode mode) {
   internal::StreamImpl& s = internal::deref(stream, "the stream");
   s.check_open();
   if (s.capture()) {
     throw Error(ErrorCode::kFailedPrecondition,
                 "the stream '" + s.name() + "' is being captured already; end that capture first");
   }
-  impl_ = std::make_shared<internal::CaptureImpl>(stream.impl(), std::move(name));
+  impl_ = std::make_shared<internal::CaptureImpl>(stream.impl(), std::move(name), mode);
+  s.device().captures().begin(impl_, impl_->name(), mode);  // may run out of memory, and the stream is then not captured
   s.set_capture(impl_);
-  s.device().begin_capture(impl_);
 }
 
 Capture::~Capture() {
@@ -25,6 +25,7 @@ Capture::~Capture() {
 GraphDefinition Capture::end() {
   if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended already");
   impl_->device().check_process("ending a capture");
+  impl_->check_thread();
   const auto impl = std::exchange(impl_, nullptr);
   impl->release();
   return GraphDefinition(impl->finish().take());
@@ -59,16 +60,32 @@ Operation Capture::apply_again(const Operation& operation, std::span<const Param
   return again;
 }
 
-void Capture::add_external(const Stream& stream, const std::string& name, std::span<const ParameterRef> inputs,
-                           ExternalFunction function) {
+internal::StreamImpl& Capture::captured(const Stream& stream, const char* what, const std::string& name) const {
   if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended; add '" + name + "' before");
   internal::StreamImpl& s = internal::deref(stream, "the stream");
-  impl_->device().check_process("adding an external operation");
-  if (s.capture() != impl_) {
-    throw Error(ErrorCode::kInvalidArgument, "the external operation '" + name + "' was given the stream '" + s.name() +
-                                                 "', which is not part of the capture; use one that is");
-  }
-  impl_->add_external(s, name, inputs, std::move(function));
+  impl_->device().check_process("adding to a capture");
+  if (s.capture() == impl_) return s;
+  throw Error(ErrorCode::kInvalidArgument, std::string(what) + " '" + name + "' was given the stream '" + s.name() +
+                                               "', which is not part of the capture; use one that is");
+}
+
+void Capture::add_external(const Stream& stream, const std::string& name, std::span<const ParameterRef> inputs,
+                           ExternalFunction function, bool is_registered) {
+  internal::StreamImpl& s = captured(stream, "the external operation", name);
+  impl_->add_external(s, name, inputs, std::move(function), is_registered);
+}
+
+void Capture::opaque(const Stream& stream, const std::string& name, std::span<const std::byte> payload) {
+  internal::StreamImpl& s = captured(stream, "the opaque command", name);
+  impl_->add_opaque(s, name, payload);
+}
+
+CaptureState capture_state(const Stream& stream) {
+  internal::StreamImpl& s = internal::deref(stream, "the stream");
+  s.device().check_process("a stream query");
+  const auto capture = std::dynamic_pointer_cast<internal::CaptureImpl>(s.capture());
+  if (!capture) return CaptureState::kNone;
+  return capture->valid() ? CaptureState::kActive : CaptureState::kInvalid;
 }
 
 ParameterRef Operation::checked(std::size_t index, bool wants_grid) const {

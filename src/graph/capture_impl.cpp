@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/thread_id.h"
 #include "graph/record_forms.h"
 #include "graph/tape_layout.h"
 
@@ -16,8 +17,6 @@ std::uint32_t next_capture_id() noexcept {
   static std::atomic<std::uint32_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
 }
-
-constexpr std::uint32_t kNotWaitedFor = ~std::uint32_t{0};
 
 Parameter parameter_of(const Variable& v) {
   Parameter p;
@@ -38,12 +37,17 @@ std::string extent_text(const LaunchRecord& launch) {
 
 }  // namespace
 
-CaptureImpl::CaptureImpl(const std::shared_ptr<StreamImpl>& origin, std::string name)
-    : device_(origin->shared_device()), definition_(std::make_shared<DefinitionImpl>()), origin_(origin.get()) {
+CaptureImpl::CaptureImpl(const std::shared_ptr<StreamImpl>& origin, std::string name, CaptureMode mode)
+    : name_(std::move(name)),
+      mode_(mode),
+      thread_(thread_id()),
+      device_(origin->shared_device()),
+      definition_(std::make_shared<DefinitionImpl>()),
+      origin_(origin.get()) {
   definition_->device = origin->shared_device();
   definition_->generation = origin->generation();
   definition_->capture_id = next_capture_id();
-  definition_->name = std::move(name);
+  definition_->name = name_;
   definition_->addresses = std::make_unique<WatchedAddresses>(definition_->device);
   streams_.push_back({origin, {}, {}});
 }
@@ -61,6 +65,7 @@ void CaptureImpl::watch(const RecordHeader& record, const std::string& name) {
 void CaptureImpl::require_valid() {
   if (released_)
     throw Error(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has ended already");
+  if (lost_) invalidate(ErrorCode::kOutOfMemory, "has lost a submission, as there was no host memory; capture again");
   invalid_.throw_if_error();
 }
 
@@ -84,6 +89,7 @@ std::uint32_t CaptureImpl::add_node(CapturedStream& state, NodeDefinition node) 
   node.after = state.last;
   definition_->nodes.push_back(std::move(node));
   state.last = {index};
+  state.nodes.push_back(index);
   ++state.seen[state.stream.get()];
   return index;
 }
@@ -96,6 +102,7 @@ void CaptureImpl::append(StreamImpl& stream, const std::byte* record, std::uint3
                          std::span<const ParameterUse> uses) {
   const std::lock_guard lock(mutex_);
   require_valid();
+  const IncompleteGuard guard(*this);
   append_locked(stream, record, bytes, name, uses, {});
 }
 
@@ -122,7 +129,14 @@ void CaptureImpl::append_locked(StreamImpl& stream, const std::byte* record, std
       node.kind = "fill";
       node.detail = std::to_string(record_cast<FillRecord>(header).count * header.flags) + " bytes";
       break;
-    case RecordKind::kHostFunction: node.kind = "host"; break;
+    case RecordKind::kHostFunction: {
+      const HostFunction& function = *record_cast<HostFunctionRecord>(header).payload;
+      static constexpr const char* kKinds[] = {"host", "external", "opaque", "foreign"};
+      node.kind = kKinds[static_cast<std::size_t>(function.kind)];
+      if (!function.payload.empty()) node.detail = std::to_string(function.payload.size()) + " bytes";
+      definition_->resources->host_functions.emplace_back();  // a place for it: it is taken over when all is done
+      break;
+    }
     case RecordKind::kReplay:
       invalidate(ErrorCode::kUnsupported,
                  "was given a step of graph '" + name +
@@ -145,17 +159,22 @@ void CaptureImpl::append_locked(StreamImpl& stream, const std::byte* record, std
   std::byte* place = definition_->records.reserve(bytes, why);
   why.throw_if_error();
   std::memcpy(place, record, bytes);
-  if (header.kind == RecordKind::kHostFunction) {
-    definition_->resources->host_functions.emplace_back(record_cast<HostFunctionRecord>(header).payload);
-  } else if (header.kind == RecordKind::kCopy && record_cast<CopyRecord>(header).staging) {
-    // The graph copies from it on every replay, and so it stays the graph's.
-    definition_->resources->staging.push_back(record_cast<CopyRecord>(header).staging);
+  void* const staging = header.kind == RecordKind::kCopy ? record_cast<CopyRecord>(header).staging : nullptr;
+  if (staging) {
+    definition_->resources->staging.push_back(nullptr);  // likewise a place
     reinterpret_cast<CopyRecord*>(place)->staging = nullptr;
-    stream.device().counters().staged_bytes.fetch_sub(record_cast<CopyRecord>(header).bytes, std::memory_order_relaxed);
   }
   (void)definition_->records.commit(bytes);
   entry.node = add_node(state, std::move(node));
   definition_->entries.push_back(entry);
+  // Nothing throws from here on, so that what the record owns is its submitter's or the graph's.
+  if (header.kind == RecordKind::kHostFunction) {
+    definition_->resources->host_functions.back().reset(record_cast<HostFunctionRecord>(header).payload);
+  } else if (staging) {
+    // The graph copies from it on every replay, and so it stays the graph's.
+    definition_->resources->staging.back() = staging;
+    stream.device().counters().staged_bytes.fetch_sub(record_cast<CopyRecord>(header).bytes, std::memory_order_relaxed);
+  }
 }
 
 void CaptureImpl::check_use(const LaunchRecord& launch, const std::string& name, const ParameterUse& use) {
@@ -189,67 +208,6 @@ void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, 
     if (p.min_value == Parameter{}.min_value && p.max_value == Parameter{}.max_value) continue;
     definition_->specialised.push_back({use.parameter, p, name, use.slot});
   }
-}
-
-void CaptureImpl::mark(StreamImpl& stream, EventImpl& event) {
-  const std::lock_guard lock(mutex_);
-  require_valid();
-  CapturedStream& state = state_of(stream);
-  const std::uint32_t node = add_node(state, {"mark", "mark", {}, {}, {}, {}});
-  TapeEntry entry;
-  entry.branch = branch_of(state);
-  entry.node = node;
-  entry.mark = kNotWaitedFor;
-  marks_[&event] = {state.seen, node, entry.branch, definition_->entries.size()};
-  entry.what = TapeEntry::What::kMark;
-  definition_->entries.push_back(entry);
-  event.captured_by = weak_from_this();
-}
-
-void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
-  const std::shared_ptr<CaptureTarget> other = stream.capture();
-  const std::lock_guard lock(mutex_);
-  require_valid();
-  if (other && other.get() != this) {
-    invalidate(ErrorCode::kFailedPrecondition,
-               "was to be joined by the stream '" + stream.name() + "', which another capture has; end that one first");
-  }
-  if (event.captured_by.lock().get() != this) {
-    invalidate(ErrorCode::kFailedPrecondition,
-               "has the stream '" + stream.name() +
-                   "' wait for an event that was not marked inside it; mark the event on "
-                   "a stream of this capture, or wait before capturing");
-  }
-  if (!other) {
-    std::shared_ptr<StreamImpl> shared;
-    for (auto& s : stream.device().streams()) {
-      if (s.get() == &stream) shared = s;
-    }
-    stream.set_capture(shared_from_this());
-    streams_.push_back({std::move(shared), {}, {}});
-  }
-  CapturedStream& state = state_of(stream);
-  const CapturedMark& mark = marks_.at(&event);
-  state.last.push_back(mark.node);
-  for (const auto& [s, count] : mark.seen) {
-    if (state.seen[s] < count) state.seen[s] = count;
-  }
-  const std::uint32_t node = add_node(state, {"wait", "wait", {}, {}, {}, {}});
-  if (branch_of(state) == mark.branch) return;
-  TapeEntry& marked = definition_->entries[mark.entry];
-  if (marked.mark == kNotWaitedFor) marked.mark = definition_->mark_count++;
-  TapeEntry entry;
-  entry.what = TapeEntry::What::kJoin;
-  entry.branch = branch_of(state);
-  entry.node = node;
-  entry.mark = marked.mark;
-  definition_->entries.push_back(entry);
-}
-
-void CaptureImpl::refuse(StreamImpl& stream, const char* what) {
-  const std::lock_guard lock(mutex_);
-  invalidate(ErrorCode::kFailedPrecondition, std::string("has the stream '") + stream.name() + "', and " + what +
-                                                 " is not possible while it is captured; end the capture first");
 }
 
 Argument CaptureImpl::initial_value(const Argument& parameter) {
@@ -389,48 +347,27 @@ std::vector<ParameterRef> CaptureImpl::apply_again(const ParameterRef& first_out
   return add_application(std::move(operation), std::move(variables));
 }
 
-void CaptureImpl::add_external(StreamImpl& stream, const std::string& name, std::span<const ParameterRef> inputs,
-                               ExternalFunction function) {
-  const std::lock_guard lock(mutex_);
-  require_valid();
-  if (!function) {
-    throw Error(ErrorCode::kInvalidArgument, "the external operation '" + name + "' is empty; pass something to call");
-  }
-  const std::vector<std::uint32_t> reads = inputs_of(name, inputs);
-  std::vector<Variable> places;
-  places.reserve(reads.size());
-  for (const std::uint32_t read : reads) places.push_back(definition_->variables[read]);
-  auto payload = std::make_unique<HostFunction>();
-  payload->name = name;
-  payload->external = bind_external(name, std::move(places), std::move(function));
-  HostFunctionRecord record{};
-  static_assert(sizeof record % kRecordAlignment == 0);
-  record.header = {sizeof record, RecordKind::kHostFunction, 0, 0};
-  record.payload = payload.get();
-  append_locked(stream, reinterpret_cast<const std::byte*>(&record), sizeof record, name, {}, reads);
-  (void)payload.release();  // the definition's
-}
-
 void CaptureImpl::release() {
   const std::lock_guard lock(mutex_);
   if (released_) return;
   released_ = true;
   for (CapturedStream& s : streams_) s.stream->set_capture(nullptr);
-  definition_->device->end_capture(this);
+  device_->captures().end(this);
 }
 
 Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {
   const std::lock_guard lock(mutex_);
+  if (lost_ && invalid_.ok()) {
+    return Status(ErrorCode::kOutOfMemory, "the capture '" + definition_->name +
+                                               "' has lost a submission, as there was no host memory; capture again");
+  }
   if (!invalid_.ok()) return invalid_;
   Seen& joined = streams_.front().seen;
   for (const CapturedStream& s : streams_) {
     const auto own = s.seen.find(s.stream.get());
     const std::size_t nodes = own == s.seen.end() ? 0 : own->second;
-    if (s.stream.get() == origin_ || joined[s.stream.get()] >= nodes) continue;
-    return Status(ErrorCode::kFailedPrecondition,
-                  "the capture '" + definition_->name + "' has the stream '" + s.stream->name() +
-                      "', which was not joined back; mark an event on it at its end and "
-                      "wait for that on the stream where the capture began");
+    const std::size_t seen = joined[s.stream.get()];
+    if (s.stream.get() != origin_ && s.stream != side_ && seen < nodes) return unjoined(s, seen);
   }
   std::erase_if(definition_->entries,
                 [](const TapeEntry& e) { return e.what == TapeEntry::What::kMark && e.mark == kNotWaitedFor; });
@@ -438,6 +375,7 @@ Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {
   if (streams_.size() > 1) {
     for (std::uint32_t b = 0; b < streams_.size(); ++b) definition_->branches.push_back(lay_out(*definition_, b));
   }
+  definition_->only_random = !definition_->random.empty() && uses_only_random(*definition_);
   definition_->block_bytes = static_cast<std::uint32_t>((block_.size() + 15) / 16 * 16);
   definition_->initial_block = block_;
   definition_->initial_block.resize(definition_->block_bytes);

@@ -49,6 +49,7 @@ void CaptureImpl::embed(StreamImpl& stream, const std::shared_ptr<const Definiti
     for (std::uint32_t& output : o.outputs) output += variable_base;
     d.operations.push_back(std::move(o));
   }
+  embed_random(*child, block_base);
   for (SpecialisedUse use : child->specialised) {
     use.variable += variable_base;
     d.specialised.push_back(std::move(use));
@@ -62,6 +63,7 @@ void CaptureImpl::embed(StreamImpl& stream, const std::shared_ptr<const Definiti
   }
   if (d.nodes.size() > node_base) state.last = {static_cast<std::uint32_t>(d.nodes.size() - 1)};
   state.seen[&stream] += child->nodes.size();
+  for (std::size_t i = node_base; i < d.nodes.size(); ++i) state.nodes.push_back(static_cast<std::uint32_t>(i));
   for (const TapeEntry& entry : child->entries) {
     if (entry.what == TapeEntry::What::kRecord)
       embed_record(state, *child, entry, block_base, node_base, operation_base);
@@ -94,6 +96,9 @@ void CaptureImpl::embed_record(const CapturedStream& state, const DefinitionImpl
     if (const HostFunction* inner = record.payload; inner->external) {
       auto moved = std::make_unique<HostFunction>();
       moved->name = inner->name;
+      moved->kind = inner->kind;
+      moved->registered = inner->registered;
+      moved->payload = inner->payload;
       moved->external = [inner, block_base](void* native_stream, const std::byte* block) {
         inner->external(native_stream, block + block_base);
       };

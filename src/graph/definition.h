@@ -11,6 +11,7 @@
 #include "device/device_impl.h"
 #include "engine/replay_program.h"
 #include "graph/addresses.h"
+#include "graph/random.h"
 #include "record/tape.h"
 #include "slipway/graph.h"
 
@@ -21,6 +22,7 @@ struct Variable {
   std::string name;
   ArgKind kind = ArgKind::kI32;
   bool is_grid = false;
+  bool is_random = false;           // a place in a generator's sequence, which launching sets
   std::uint32_t scratch_bytes = 0;  // not 0: the address of as much memory, the executable's own
   std::uint32_t size = 0;
   std::uint32_t offset = 0;  // in the block; parameters come first
@@ -107,6 +109,8 @@ struct DefinitionImpl {
   std::vector<Variable> variables;
   std::vector<OperationDefinition> operations;
   std::vector<SpecialisedUse> specialised;
+  std::vector<RandomSource> random;
+  bool only_random = false;  // launching makes up all values that are used
   std::unique_ptr<WatchedAddresses> addresses;
   std::vector<std::shared_ptr<const DefinitionImpl>> children;  // that were cloned into it
   std::vector<std::shared_ptr<MemoryImpl>> memory;              // allocated while it was captured
@@ -115,11 +119,19 @@ struct DefinitionImpl {
   std::shared_ptr<TapeResources> resources = std::make_shared<TapeResources>();
 
   bool takes_values() const noexcept { return !uses.empty(); }
+  // Values that the caller has to give, and launching cannot make up by itself.
+  bool needs_values() const noexcept { return takes_values() && !only_random; }
   std::uint32_t gate_of_mark(std::uint32_t mark) const noexcept {
     return static_cast<std::uint32_t>(operations.size()) + 1 + mark;
   }
   std::uint32_t gate_count() const noexcept { return gate_of_mark(mark_count); }
 };
+
+// Whether its branches run on streams of their own, where it is instantiated with these options (none of them kAuto).
+bool runs_beside(const DefinitionImpl& definition, const InstantiateOptions& options);
+GraphBudget budget_of(const DefinitionImpl& definition, const InstantiateOptions& settled);
+// OutOfMemory when the device does not have it.
+void check_budget(const DefinitionImpl& definition, const GraphBudget& budget);
 
 // Computes the outputs of one operation in a block of values; those before it are there. Takes them over from an
 // earlier application with equal inputs, and returns false then. Throws what its function throws.

@@ -50,7 +50,7 @@ std::string as_text(const DefinitionImpl& d) {
                      std::to_string(d.serial.groups.size()) + " update groups, " +
                      std::to_string(d.serial.records.size()) + " bytes\n";
   for (const auto& v : d.variables) {
-    if (v.gate == 0) text += "parameter " + v.name + ": " + type_of(v) + "\n";
+    if (v.gate == 0) text += (v.is_random ? "" : "parameter ") + v.name + ": " + type_of(v) + "\n";
   }
   for (const auto& o : d.operations) {
     text += "operation " + o.name + "(" + joined(o.inputs, ", ", name) + ") -> " + joined(o.outputs, ", ", name) + "\n";
@@ -73,7 +73,7 @@ std::string as_json(const DefinitionImpl& d) {
                      ",\n \"parameters\": [";
   const char* separator = "";
   for (const auto& v : d.variables) {
-    if (v.gate != 0) continue;
+    if (v.gate != 0 || v.is_random) continue;
     text += separator + ("{\"name\": " + quoted(v.name)) + ", \"type\": " + quoted(type_of(v)) + "}";
     separator = ", ";
   }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -20,9 +21,7 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
   layout.depth = options.depth;
   layout.own_tapes = options.tier == Tier::kCut;
   Driver& driver = definition_->device->driver();
-  const bool beside = !options.serial && !definition_->branches.empty() && driver.reads_values_late() &&
-                      definition_->device->info().workers > 1;
-  if (beside) {
+  if (runs_beside(*definition_, options)) {
     for (std::size_t i = 1; i < definition_->branches.size(); ++i) sides_.push_back(driver.create_stream({}).take());
     program_ = std::make_shared<ReplayProgram>(definition_->branches, std::move(layout));
   } else {
@@ -30,6 +29,7 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
   }
   open_.reserve(64);
   first_values_ = definition_->initial_block;
+  if (!definition_->random.empty()) draws_ = std::make_unique<StepDraws>(definition_->random);
   for (const Variable& v : definition_->variables) {
     scratch_.push_back(0);
     if (v.scratch_bytes == 0) continue;
@@ -89,6 +89,7 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
   if (next > options_.depth) {
     definition_->device->owed().check_step(this, next - options_.depth, "launching another step").throw_if_error();
   }
+  remember(stream);  // before there is a step, which would have to pass
   auto begun = program_->begin_step();
   if (!begun.ok()) {
     ErrorDetails details = begun.status().details();
@@ -97,7 +98,7 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
         "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
     Status(std::move(details)).throw_if_error();
   }
-  remember(stream);
+  if (draws_) draws_->take(begun.value());
   return begun.value();
 }
 
@@ -111,13 +112,7 @@ void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint
     stream->submit_owning([&] { taken = true; }, reinterpret_cast<const std::byte*>(&record), sizeof record,
                           definition_->name, [](StreamCounters&) {});
   } catch (...) {
-    if (!taken) {
-      // It never came into the stream: its number counts as run.
-      Freed freed;
-      program_->abandon(step, freed);
-      resume_all(freed);
-      close_open(step);
-    }
+    if (!taken) abandon(step);
     throw;
   }
   count(counts_.launches);
@@ -160,7 +155,7 @@ bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const s
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
   check_usable(*stream);
   if (embedded(stream, definition_->initial_block)) return {};
-  const std::lock_guard lock(launch_mutex_);
+  const auto lock = lock_launches();
   const std::uint64_t step = begin(stream);
   submit(stream, step);
   return {step};
@@ -174,31 +169,32 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   OpenStep own;
   if (definition_->device->environment().blocking || options_.order == Order::kUpdateFirst) {
     // A launch that blocks would wait for an update that comes after it.
-    const std::lock_guard lock(launch_mutex_);
+    const auto lock = lock_launches();
     own.step = begin(stream);
+    own.submitted = false;
     count(counts_.update_first);
     try {
       publish_taken(own, values);
     } catch (...) {
-      Freed freed;
-      program_->abandon(own.step, freed);
-      resume_all(freed);
+      abandon(own.step);
       throw;
     }
     submit(stream, own.step);
     return {own.step};
   }
+  std::list<Update> update;  // made before the step, so that nothing can fail behind it
   {
-    const std::lock_guard lock(launch_mutex_);
+    const auto lock = lock_launches();
+    if (options_.updater) update.push_back({0, values});
     own.step = begin(stream);
-    if (options_.updater) open(own.step);
+    if (options_.updater) open_begun(own.step, nullptr);
     submit(stream, own.step);
     count(counts_.replay_first);
   }
   if (options_.updater) {
     const std::lock_guard lock(mutex_);
-    updates_.push_back({own.step, values});
-    start_helper();
+    update.front().step = own.step;
+    updates_.splice(updates_.end(), update);
     changed_.notify_one();
     return {own.step};
   }
@@ -209,12 +205,8 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     if (program_->cancellation_of(own.step).ok()) {
       own.thread = thread_id();
       own.launched_ns = now_ns();
-      {
-        const std::lock_guard lock(mutex_);
-        open_.push_back(own);
-      }
+      open(own);
       owe(*stream, own.step);
-      wake_helper();
     }
     throw;
   }
@@ -226,13 +218,17 @@ void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
       {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
 }
 
-void ExecutableCore::open(std::uint64_t step) {
-  const std::lock_guard lock(mutex_);
-  open_.push_back({step, 0, false, thread_id(), now_ns()});
+void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on) try {
+  open({step, 0, false, true, thread_id(), now_ns()});
+  if (owed_on) owe(*owed_on, step);
+} catch (...) {
+  abandon(step);
+  throw;
 }
 
-void ExecutableCore::wake_helper() {
+void ExecutableCore::open(const OpenStep& step) {
   const std::lock_guard lock(mutex_);
+  open_.push_back(step);
   start_helper();  // the watchdog
   if (helper_rests_) changed_.notify_one();
 }
@@ -247,14 +243,12 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
   }
   std::uint64_t step = 0;
   {
-    const std::lock_guard lock(launch_mutex_);
+    const auto lock = lock_launches();
     step = begin(stream);
-    open(step);
-    if (publisher == Publisher::kThisThread) owe(*stream, step);
+    open_begun(step, publisher == Publisher::kThisThread ? stream.get() : nullptr);
     submit(stream, step);
     count(counts_.replay_first);
   }
-  wake_helper();
   return {step};
 }
 
@@ -262,7 +256,6 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
 
 ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
   program_->cancellation_of(step).throw_if_error();
-  const std::uint64_t begun = program_->begun();
   const auto sentence = [&](const std::string& rest) {
     return "step " + std::to_string(step) + " of graph '" + definition_->name + "' " + rest;
   };
@@ -275,6 +268,7 @@ ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
     open.busy = true;
     return open;
   }
+  const std::uint64_t begun = program_->begun();
   if (step == 0 || step > begun) {
     throw Error(ErrorCode::kInvalidArgument,
                 sentence("was to be published, and only " + std::to_string(begun) + " were launched; launch it first"));
@@ -317,7 +311,7 @@ void ExecutableCore::wait_for_slot(std::uint64_t step) {
 bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std::byte>& values) {
   const std::byte* block = program_->block(step);
   return std::all_of(definition_->variables.begin(), definition_->variables.end(), [&](const Variable& v) {
-    return v.gate != 0 || std::memcmp(block + v.offset, values.data() + v.offset, v.size) == 0;
+    return v.gate != 0 || v.is_random || std::memcmp(block + v.offset, values.data() + v.offset, v.size) == 0;
   });
 }
 
@@ -345,6 +339,10 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     wait_for_slot(step);
     const std::int64_t started = logs ? now_ns() : 0;
     std::memcpy(block, values.data(), values.size());
+    if (draws_) {
+      draws_->write(step, block);
+      draws_->forget(program_->done().completed());
+    }
     if (logs) log_update("values", step, 0, started, now_ns());
     program_->open_gate(0, step, freed);
     taken.gates_open = 1;
@@ -372,17 +370,18 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   }
 }
 
-Status ExecutableCore::refused(const OpenStep& open, const std::string& why) const {
+Status ExecutableCore::refused(const OpenStep& open, const std::string& why, ErrorCode code) const {
   ErrorDetails details;
-  details.code = ErrorCode::kInvalidArgument;
+  details.code = code;
   details.name = definition_->name;
   details.sequence = open.step;
-  details.submitted = true;
+  details.submitted = open.submitted;
   const bool in_operation = open.gates_open > 0;
   details.sentence = (in_operation ? "operation '" + definition_->operations[open.gates_open - 1].name + "' of graph '"
                                    : "publishing graph '") +
                      definition_->name + "' refused the values of step " + std::to_string(open.step) + ": " + why +
-                     "; the step stays open, publish it again or cancel it";
+                     (open.submitted ? "; the step stays open, publish it again or cancel it"
+                                     : "; nothing was submitted, launch it again with other values");
   return Status(std::move(details));
 }
 
@@ -403,8 +402,10 @@ void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>
     if (taken.gates_open == 0) throw;  // about the call, not about the values
     ErrorDetails details = *error.details();
     details.name = definition_->name;
-    details.submitted = true;
+    details.submitted = taken.submitted;
     Status(std::move(details)).throw_if_error();
+  } catch (const std::bad_alloc&) {
+    refused(taken, "there was no host memory", ErrorCode::kOutOfMemory).throw_if_error();
   } catch (const std::exception& error) {
     refused(taken, error.what()).throw_if_error();
   } catch (...) {
@@ -446,11 +447,13 @@ void ExecutableCore::cancel(std::uint64_t step, Status cause) {
 void ExecutableCore::recover() {
   DeviceImpl& device = *definition_->device;
   device.check_usable("recovering a graph", definition_->generation);
+  device.captures().check_wait("recovering a graph").throw_if_error();
   std::vector<std::weak_ptr<StreamImpl>> streams;
   {
     const std::lock_guard lock(mutex_);
     streams = streams_;
   }
+  wait_for_cancelled();
   for (const auto& weak : streams) {
     if (const auto stream = weak.lock()) stream->recover();
   }
@@ -465,6 +468,7 @@ void ExecutableCore::recover() {
 void ExecutableCore::wait(std::uint64_t step, std::int64_t deadline_ns) {
   DeviceImpl& device = *definition_->device;
   device.check_usable("waiting for a step", definition_->generation);
+  device.captures().check_wait("waiting for a step").throw_if_error();
   if (step > program_->begun()) {
     throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step) + " of graph '" + definition_->name +
                                                  "' was to be waited for, and was not launched; launch it first");

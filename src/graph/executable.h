@@ -4,7 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -77,6 +77,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::uint64_t step = 0;
     std::uint32_t gates_open = 0;
     bool busy = false;
+    bool submitted = true;     // false: its values come first
     std::uint64_t thread = 0;  // that launched it
     std::int64_t launched_ns = 0;
   };
@@ -95,20 +96,30 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void check_values(const std::vector<std::byte>& values) const;
   std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream);
   void remember(const std::shared_ptr<StreamImpl>& stream);
+  // Takes launch_mutex_. Whoever has it may stand in a full ring until work runs that needs a lock of this caller's.
+  std::unique_lock<std::mutex> lock_launches();
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
   void submit_side(std::size_t index, std::uint64_t step);
   // The calling thread owes the step's values from here on.
   void owe(StreamImpl& stream, std::uint64_t step);
-  void open(std::uint64_t step);
-  void wake_helper();
+  // It has to be published within the watchdog's limit, and is taken off by whoever does.
+  void open(const OpenStep& step);
+  // The same for a step that is not submitted yet; on that stream this thread owes it, unless it is null. Abandons it
+  // when that fails.
+  void open_begun(std::uint64_t step, StreamImpl* owed_on);
+  // A step that never came into its stream: its number counts as run.
+  void abandon(std::uint64_t step);
   // Publishes, and throws what the caller is to be told. `taken` says how far it came.
   void publish_taken(OpenStep& taken, const std::vector<std::byte>& values);
   void publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);
-  Status refused(const OpenStep& open, const std::string& why) const;
+  Status refused(const OpenStep& open, const std::string& why, ErrorCode code = ErrorCode::kInvalidArgument) const;
   OpenStep take_open(std::uint64_t step);
   void put_back(const OpenStep& open);
   void close_open(std::uint64_t step);
   void wait_for_slot(std::uint64_t step);
+  // Steps that were cancelled pass by themselves, soon; only then have their streams failed. At most the device's
+  // limit.
+  void wait_for_cancelled();
   bool parameters_equal(std::uint64_t step, const std::vector<std::byte>& values);
   // For the timeline; `ended_ns` is 0 when the values were refused.
   void log_update(const std::string& name, std::uint64_t step, std::uint32_t gate, std::int64_t started_ns,
@@ -128,6 +139,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::shared_ptr<ReplayProgram> program_;
   std::vector<std::shared_ptr<DriverStream>> sides_;  // of the branches behind the first; under launch_mutex_
   Counts counts_;
+  std::unique_ptr<StepDraws> draws_;  // null where the graph takes no random numbers
   std::vector<Memory> scratch_memory_;
   std::vector<std::uint64_t> scratch_;  // by variable
 
@@ -147,7 +159,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::uint64_t step;
     std::vector<std::byte> values;
   };
-  std::deque<Update> updates_;
+  std::list<Update> updates_;
   std::condition_variable changed_;
   bool helper_started_ = false;
   bool helper_rests_ = false;  // it waits for a first open step, without looking at the time

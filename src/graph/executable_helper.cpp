@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,23 @@ GraphCounters ExecutableCore::counters() const {
   c.cancelled = counts_.cancelled.load(std::memory_order_relaxed);
   c.rebinds = counts_.rebinds.load(std::memory_order_relaxed);
   return c;
+}
+
+void ExecutableCore::wait_for_cancelled() {
+  const std::uint64_t begun = program_->begun();
+  if (program_->cancellation_of(begun).ok() || passed(begun)) return;
+  DeviceImpl& device = *definition_->device;
+  const BlockingScope scope(device.rules());
+  (void)program_->done().wait(begun, device.rules().spin_ns, device.deadline(-1));
+}
+
+std::unique_lock<std::mutex> ExecutableCore::lock_launches() {
+  std::unique_lock lock(launch_mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    const BlockingScope scope(definition_->device->rules());
+    lock.lock();
+  }
+  return lock;
 }
 
 void ExecutableCore::drop() {
@@ -45,8 +63,21 @@ void ExecutableCore::drop() {
 
 void ExecutableCore::start_helper() {
   if (helper_started_) return;
+  try {
+    std::thread([core = shared_from_this()] { core->helper_main(); }).detach();  // ends after drop()
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::kOutOfMemory, "graph '" + definition_->name +
+                                             "' could not start the thread that watches over open steps (" +
+                                             error.what() + "); end other threads, or launch with values");
+  }
   helper_started_ = true;
-  std::thread([core = shared_from_this()] { core->helper_main(); }).detach();  // ends after drop()
+}
+
+void ExecutableCore::abandon(std::uint64_t step) {
+  Freed freed;
+  program_->abandon(step, freed);
+  resume_all(freed);
+  close_open(step);
 }
 
 void ExecutableCore::cancel_late() {

@@ -50,7 +50,7 @@ ParameterRef GraphDefinition::find_parameter(const std::string& name, ArgKind ki
   std::string names;
   for (std::size_t i = 0; i < definition.variables.size(); ++i) {
     const internal::Variable& v = definition.variables[i];
-    if (v.gate != 0) continue;
+    if (v.gate != 0 || v.is_random) continue;
     if (v.name == name && v.kind == kind && v.size == size) {
       return {static_cast<std::uint32_t>(i), definition.capture_id, kind};
     }
@@ -60,8 +60,10 @@ ParameterRef GraphDefinition::find_parameter(const std::string& name, ArgKind ki
                                                name_of(kind) + "; it has: " + (names.empty() ? "none" : names));
 }
 
-ExecutableGraph GraphDefinition::instantiate(const InstantiateOptions& options) const {
-  const internal::DefinitionImpl& definition = deref(*this, "the graph definition");
+namespace {
+
+// The options with what kAuto stands for; throws what is wrong with them or with the graph.
+InstantiateOptions settle(const internal::DefinitionImpl& definition, const InstantiateOptions& options) {
   definition.device->check_usable("instantiating a graph", definition.generation);
   if (options.depth < 1 || options.depth > 8) {
     throw Error(ErrorCode::kInvalidArgument, "graph '" + definition.name + "' was to be instantiated with a depth of " +
@@ -85,6 +87,22 @@ ExecutableGraph GraphDefinition::instantiate(const InstantiateOptions& options) 
                     "' was to be instantiated with values that are read when work runs, and '" +
                     definition.device->info().uri + "' takes them when work is submitted; use Tier::kAuto or kCut");
   }
+  return settled;
+}
+
+}  // namespace
+
+GraphBudget GraphDefinition::budget(const InstantiateOptions& options) const {
+  const internal::DefinitionImpl& definition = deref(*this, "the graph definition");
+  const GraphBudget budget = internal::budget_of(definition, settle(definition, options));
+  internal::check_budget(definition, budget);
+  return budget;
+}
+
+ExecutableGraph GraphDefinition::instantiate(const InstantiateOptions& options) const {
+  const internal::DefinitionImpl& definition = deref(*this, "the graph definition");
+  const InstantiateOptions settled = settle(definition, options);
+  internal::check_budget(definition, internal::budget_of(definition, settled));
   auto core = std::make_shared<internal::ExecutableCore>(impl_, settled);
   return ExecutableGraph(std::make_shared<internal::ExecutableImpl>(std::move(core)));
 }
@@ -100,13 +118,13 @@ Step ExecutableGraph::launch(const Stream& stream, const StepValues& values) con
 Step ExecutableGraph::launch(const Stream& stream) const {
   internal::ExecutableImpl& graph = deref(*this, "the graph");
   (void)deref(stream, "the stream");
-  if (graph.core->definition().takes_values()) {
+  if (graph.core->definition().needs_values()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "graph '" + graph.core->definition().name +
                     "' has parameters and was launched without values; pass values, or use "
                     "launch_open() and publish()");
   }
-  return graph.core->launch_plain(stream.impl());
+  return graph.core->launch(stream.impl(), graph.core->definition().initial_block);
 }
 
 Step ExecutableGraph::launch_open(const Stream& stream, Publisher publisher) const {

@@ -23,7 +23,8 @@ struct GraphAccess {
   }
   static void external(Capture& c, const Stream& stream, const std::string& name, std::span<const ParameterRef> inputs,
                        ExternalFunction function) {
-    c.add_external(stream, name, inputs, std::move(function));
+    const bool is_registered = function == nullptr;
+    c.add_external(stream, name, inputs, std::move(function), is_registered);
   }
   static const ParameterRef& output(const Operation& operation, std::size_t index) { return operation.outputs_[index]; }
   static std::byte* output_bytes(OperationCall& call, std::size_t index, ArgKind kind, std::size_t size) {

@@ -13,6 +13,7 @@
 #include "graph/graph_access.h"
 #include "graph/json_reader.h"
 #include "record/layout.h"
+#include "slipway/command.h"
 #include "slipway/saved_graph.h"
 
 namespace slipway {
@@ -22,6 +23,7 @@ namespace {
 constexpr std::size_t kMostStreams = 64;
 constexpr std::size_t kMostKernels = 1 << 16;
 constexpr std::size_t kMostBlocks = 1 << 20;
+constexpr std::size_t kMostPayload = 1 << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;  // of one block: anything that adds up without overflow
 
 class GraphReader {
@@ -221,6 +223,9 @@ class GraphReader {
     Parameter p;
     p.kind = kind_of(parameter.member("kind"));
     const Value value = read_value(parameter.member("value"), p);
+    if (const JsonValue* random = parameter.find("random"); random && random->boolean())
+      loaded_.notes.push_back("the random numbers '" + parameter.member("name").text() +
+                              "' are those of the file in every step");
     during("parameter", variables_.size(), [&] {
       variables_.push_back(
           {GraphAccess::parameter(*capture_, parameter.member("name").text(), p.kind, value.argument()), false});
@@ -394,17 +399,33 @@ class GraphReader {
                 static_cast<std::uint64_t>(node.member("count").integer(1, kMostBytes)));
   }
 
+  // A host function has a name and nothing else, an external operation inputs, an opaque command its bytes. Commands
+  // are known to the registry or to the process.
   void host_function(const JsonValue& node, const Stream& stream) {
     const std::string& name = node.member("name").text();
-    const JsonValue* external = node.find("external");
-    if (!external || !external->boolean()) {
+    const auto is_registered = [&] {
+      const std::vector<std::string> names = registered_commands();
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if (const JsonValue* payload = node.find("payload")) {
+      const std::vector<std::byte> bytes = payload->bytes(0, kMostPayload);
+      if (is_registered()) return capture_->opaque(stream, name, bytes);
+      require_stand_in("opaque command", name);
+      return stream.host_function([] {}, name);
+    }
+    const JsonValue* inputs = node.find("inputs");
+    if (!inputs) {
       require_stand_in("host function", name);
       return stream.host_function([] {}, name);
     }
-    const ExternalFunction* function = options_.operations ? options_.operations->find_external(name) : nullptr;
-    if (!function) require_stand_in("external operation", name);
-    GraphAccess::external(*capture_, stream, name, refs(node.member("inputs")),
-                          function ? *function : ExternalFunction([](ExternalCall&) {}));
+    ExternalFunction function;
+    if (const ExternalFunction* known = options_.operations ? options_.operations->find_external(name) : nullptr) {
+      function = *known;
+    } else if (!is_registered()) {
+      require_stand_in("external operation", name);
+      function = [](ExternalCall&) {};
+    }
+    GraphAccess::external(*capture_, stream, name, refs(*inputs), std::move(function));
   }
 
   void mark(const JsonValue& node, const Stream& stream) {

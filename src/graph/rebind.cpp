@@ -46,7 +46,7 @@ void ExecutableCore::wait_until_idle(std::unique_lock<std::mutex>& lock, std::in
                                              "values that nobody publishes");
       }
     }
-    lock.lock();
+    lock = lock_launches();
     if (program_->done().completed() >= program_->begun()) return;
     lock.unlock();
   }
@@ -72,6 +72,7 @@ void ExecutableCore::check_site(const AddressSite& site, const NodeDefinition& n
 void ExecutableCore::rebind(const AddressMove& move, std::int64_t deadline_ns) {
   DeviceImpl& device = *definition_->device;
   device.check_usable("rebinding a graph", definition_->generation);
+  device.captures().check_wait("rebinding a graph").throw_if_error();
   if (move.from == 0 || move.bytes == 0 || move.from + move.bytes < move.from) {
     throw Error(ErrorCode::kInvalidArgument, "graph '" + definition_->name + "' was to be rebound from " +
                                                  std::to_string(move.bytes) + " bytes at " + hex(move.from) +
@@ -124,10 +125,11 @@ void ExecutableCore::find_places() {
 }
 
 void ExecutableCore::move_places(const std::vector<bool>& chosen, const AddressMove& move) {
-  const auto rewrite = [&](std::byte* records, std::uint64_t bytes, auto&& is_here) {
+  // A tape is laid out as its definition's, byte for byte, and says less of what lies where: its calls name no kernel.
+  const auto rewrite = [&](const std::byte* form, std::uint64_t bytes, std::byte* records, auto&& is_here) {
     std::size_t index = 0;
     for (std::uint64_t at = 0; at < bytes;) {
-      const auto& record = *reinterpret_cast<const RecordHeader*>(records + at);
+      const auto& record = *reinterpret_cast<const RecordHeader*>(form + at);
       for_each_address(record, [&](const AddressSite& site) {
         while (!is_here(places_[index])) ++index;
         if (chosen[index]) {
@@ -142,10 +144,14 @@ void ExecutableCore::move_places(const std::vector<bool>& chosen, const AddressM
   const auto any = [](const AddressPlace&) { return true; };
   const bool forked = program_->branch_count() > 1;
   program_->for_each_tape([&](std::uint32_t branch, std::byte* tape, std::uint64_t bytes) {
-    if (forked) rewrite(tape, bytes, [branch](const AddressPlace& p) { return p.branch == branch; });
-    else rewrite(tape, bytes, any);
+    if (forked) {
+      rewrite(definition_->branches[branch].records.data(), bytes, tape,
+              [branch](const AddressPlace& p) { return p.branch == branch; });
+    } else {
+      rewrite(definition_->serial.records.data(), bytes, tape, any);
+    }
   });
-  rewrite(records_.data(), records_.size(), any);
+  rewrite(definition_->records.data(), records_.size(), records_.data(), any);
   AddressMap& map = definition_->device->addresses();
   const std::lock_guard lock(mutex_);
   for (const Variable& v : definition_->variables) {

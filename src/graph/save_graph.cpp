@@ -127,7 +127,7 @@ class GraphWriter {
       text(out, v.name);
       out += std::string(", \"kind\": \"") + name_of(v.kind) + "\", \"value\": ";
       value(out, v.kind, d_.initial_block.data() + v.offset, v.size);
-      out += "}";
+      out += v.is_random ? ", \"random\": true}" : "}";
     }
   }
 
@@ -268,11 +268,21 @@ class GraphWriter {
 
   void host_function(std::string& out, const TapeEntry& entry, const RecordHeader& record) {
     const HostFunction& function = *record_cast<HostFunctionRecord>(record).payload;
+    if (function.kind == HostFunction::Kind::kForeign) {
+      throw Error(ErrorCode::kUnsupported,
+                  "node " + std::to_string(entry.node) + " ('" + function.name + "') of graph '" + d_.name +
+                      "' was put on a native queue by others, which no file can hold; make it a "
+                      "command with a name");
+    }
     out += ", \"name\": ";
-    text(out, function.name);
-    if (!function.external) return;
-    out += ", \"external\": true, \"inputs\": ";
-    numbers(out, d_.nodes[entry.node].reads);
+    text(out, function.registered.empty() ? function.name : function.registered);
+    if (function.kind == HostFunction::Kind::kOpaque) {
+      out += ", \"payload\": ";
+      append_json_bytes(out, function.payload.data(), function.payload.size());
+    } else if (function.kind == HostFunction::Kind::kExternal) {
+      out += ", \"inputs\": ";
+      numbers(out, d_.nodes[entry.node].reads);
+    }
   }
 
   struct Row {

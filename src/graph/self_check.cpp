@@ -45,6 +45,12 @@ class SelfCheck {
 
  private:
   void check_nodes() {
+    if (!definition_.random.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "graph '" + definition_.name +
+                      "' draws random numbers, others in each step, and cannot be compared with "
+                      "itself; check it with values in their place");
+    }
     for (const TapeEntry& entry : definition_.entries) {
       if (entry.what != TapeEntry::What::kRecord) continue;
       const RecordHeader& record = record_of(entry);

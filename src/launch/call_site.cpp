@@ -326,10 +326,10 @@ using internal::deref;
 using internal::SiteImpl;
 
 namespace {
-constexpr const char* kWhat = "the call site";
+constexpr const char* kSite = "the call site";
 
 SiteImpl& usable(const CallSite& site) {
-  SiteImpl& impl = deref(site, kWhat);
+  SiteImpl& impl = deref(site, kSite);
   impl.device().check_process("a call site");
   return impl;
 }
@@ -350,12 +350,12 @@ CallSite CallSite::create(const Kernel& kernel, const PlanOptions& plan, const C
 
 void CallSite::launch_arguments(const Stream& stream, std::optional<Extent> grid,
                                 std::span<const Argument> arguments) const {
-  deref(*this, kWhat).launch({stream, grid, arguments, nullptr, 0});
+  deref(*this, kSite).launch({stream, grid, arguments, nullptr, 0});
 }
 
 void CallSite::launch_detour(const Stream& stream, Detour why, std::optional<LaunchShape> shape,
                              std::span<const Argument> arguments, std::optional<Extent> grid) const {
-  deref(*this, kWhat).detour({stream, grid, arguments, nullptr, 0}, internal::reason_of(why), shape);
+  deref(*this, kSite).detour({stream, grid, arguments, nullptr, 0}, internal::reason_of(why), shape);
 }
 
 LaunchPlan CallSite::freeze() const { return usable(*this).freeze(); }
@@ -371,7 +371,7 @@ void fail_next_planned_launch(const CallSite& site, ErrorCode code, bool submitt
   details.sentence = "a planned launch was made to fail; it was asked for by a test";
   details.submitted = submitted;
   details.stable = stable;
-  deref(site, kWhat).inject(slipway::internal::Status(std::move(details)));
+  deref(site, kSite).inject(slipway::internal::Status(std::move(details)));
 }
 
 }  // namespace testing

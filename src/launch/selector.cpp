@@ -207,10 +207,10 @@ using internal::deref;
 using internal::SelectorImpl;
 
 namespace {
-constexpr const char* kWhat = "the kernel selector";
+constexpr const char* kSelector = "the kernel selector";
 
 SelectorImpl& usable(const KernelSelector& selector) {
-  SelectorImpl& impl = deref(selector, kWhat);
+  SelectorImpl& impl = deref(selector, kSelector);
   impl.device().check_process("a kernel selector");
   return impl;
 }
@@ -234,7 +234,7 @@ void KernelSelector::choose(std::size_t index) const { usable(*this).choose(inde
 void KernelSelector::unsettle() const { usable(*this).unsettle(); }
 void KernelSelector::hold_back(bool held) const { usable(*this).hold_back(held); }
 void KernelSelector::replace(std::vector<Candidate> candidates) const { usable(*this).replace(std::move(candidates)); }
-const std::string& KernelSelector::name() const { return deref(*this, kWhat).name(); }
+const std::string& KernelSelector::name() const { return deref(*this, kSelector).name(); }
 std::vector<Candidate> KernelSelector::candidates() const { return *usable(*this).look().candidates; }
 std::optional<std::size_t> KernelSelector::chosen() const { return usable(*this).look().chosen; }
 std::uint64_t KernelSelector::version() const { return usable(*this).look().version; }

@@ -115,7 +115,8 @@ KernelSelector::Choose tune(const TuneOptions& options) {
       }
       return *chosen;
     }
-    if (call.stream.impl()->capture()) return 0;
+    internal::StreamImpl& stream = *call.stream.impl();
+    if (stream.capture() || !stream.device().captures().check_wait("a trial").ok()) return 0;
     bool possible = false;
     internal::Trials trials(call, candidates, possible);
     std::size_t best = 0;

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "slipway/signature.h"
 #include "slipway/types.h"
 
 namespace slipway::internal {
@@ -33,6 +35,7 @@ enum class RecordKind : std::uint8_t {
   kGroup,         // GroupRecord; on tapes: waits for a gate, and brings what follows up to its values
   kOpenGate,      // GateRecord; on tapes: another branch may go on
   kReplay,        // ReplayRecord: walks a tape
+  kCall,          // CallRecord; on tapes of programs: a launch whose blocks are called through a pointer
 };
 
 struct RecordHeader {
@@ -62,6 +65,14 @@ struct LaunchExtent {  // follows a LaunchRecord with kLaunchHasExtent
 };
 static_assert(sizeof(LaunchExtent) == 32);
 
+// What a program makes of launches whose code needs no context and whose blocks need no scratch. Behind it everything
+// lies as it did behind the launch.
+struct CallRecord {
+  RecordHeader header;
+  KernelEntry entry;
+};
+static_assert(sizeof(CallRecord) == sizeof(LaunchRecord));
+
 enum class CopyDirection : std::uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice };
 
 struct CopyRecord {
@@ -86,6 +97,10 @@ struct HostFunction {  // owned by its record; destroyed once it has run or was 
   std::string name;
   // On tapes, instead of `function`: called with the native stream, if there is one, and the values of the step.
   std::function<void(void* native_stream, const std::byte* block)> external{};
+  enum class Kind : std::uint8_t { kHost, kExternal, kOpaque, kForeign };  // the last: put on the native queue
+  Kind kind = Kind::kHost;
+  std::string registered{};          // of kExternal and kOpaque: the name in the process's registry, if any
+  std::vector<std::byte> payload{};  // of kOpaque
 };
 
 struct HostFunctionRecord {

@@ -36,6 +36,7 @@ constexpr std::uint32_t kSlowTimeline = 4;   // submissions are logged
 constexpr std::uint32_t kSlowClosed = 8;     // the device is closed, lost or was reset
 constexpr std::uint32_t kSlowCaptured = 16;  // submissions go to a capture's tape
 constexpr std::uint32_t kSlowHooks = 32;     // launches call hooks
+constexpr std::uint32_t kSlowLost = 64;      // the device is lost, and somebody was told
 
 class Sink {
  public:

@@ -24,6 +24,7 @@ FORBIDDEN = re.compile(r"^(malloc|calloc|realloc|free|_int_malloc|_int_free|oper
                        r"|pthread_mutex_.*|___pthread_mutex_.*|__lll_lock_.*|_dl_runtime_resolve.*|__tls_get_addr.*)$")
 FAST = ("site", "typed", "typed_grid", "grid_expression", "grid_function")   # no allocation, lock or system call
 NO_ALLOCATION = ("site", "typed", "typed_grid", "grid_expression", "grid_function", "typed_shared", "planned", "general", "typed_inline", "general_inline",
+                 "graph_inline", "graph_1000_inline", "graph_open_inline",
                  "typed_null")
 
 

@@ -2,6 +2,7 @@
 // launches that several workers share, and no wake-up ever lost.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -69,23 +70,36 @@ TEST(Progress, AnnounceWakesThreadsThatWaitForLessOrAsMuch) {
   EXPECT_TRUE(freed.empty());
 }
 
-TEST(Progress, AnnounceFreesTheLanesThatWaitForIt) {
-  const WaitRules rules;
-  Lane first(kRingBytes, 0, rules), second(kRingBytes, 0, rules), late(kRingBytes, 0, rules);
+TEST(Progress, AnnounceFreesThoseThatWaitForIt) {
+  struct Waiter final : Resumable {
+    void resume() override { order->push_back(number); }
+    std::vector<int>* order = nullptr;
+    int number = 0;
+  };
+  constexpr int kWaiters = 7;  // more than have their place in Freed
+  std::vector<int> order;
+  std::array<Waiter, kWaiters + 1> waiters;
   Progress progress;
   int blocked = 0;
   const auto block = [&] { ++blocked; };
-  EXPECT_TRUE(progress.add_waiter(1, &first, block));
-  EXPECT_TRUE(progress.add_waiter(2, &second, block));
-  EXPECT_TRUE(progress.add_waiter(3, &late, block));
+  for (int i = 0; i <= kWaiters; ++i) {
+    Waiter& waiter = waiters[static_cast<std::size_t>(i)];
+    waiter.order = &order;
+    waiter.number = i;
+    EXPECT_TRUE(progress.add_waiter(i < kWaiters ? 1 + static_cast<std::uint64_t>(i % 2) : 3, &waiter, block));
+  }
   Freed freed;
   progress.announce(2, freed);
-  EXPECT_EQ(freed, (Freed{&first, &second}));
-  EXPECT_FALSE(progress.add_waiter(2, &first, block));
-  EXPECT_EQ(blocked, 3);
-  freed.clear();
+  EXPECT_TRUE(order.empty());
+  resume_all(freed);
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_TRUE(freed.empty());
+  EXPECT_FALSE(progress.add_waiter(2, waiters.data(), block));
+  EXPECT_EQ(blocked, kWaiters + 1);
   progress.announce(9, freed);
-  EXPECT_EQ(freed, Freed{&late});
+  resume_all(freed);
+  EXPECT_EQ(order.back(), kWaiters);
+  EXPECT_EQ(order.size(), std::size_t{kWaiters + 1});
 }
 
 TEST(Progress, NoWakeUpIsLost) {

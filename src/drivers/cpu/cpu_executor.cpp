@@ -42,11 +42,15 @@ void run_range(void* context, std::uint64_t begin, std::uint64_t end) {
   block.size = run.extent->block;
   block.shared_bytes = run.extent->shared_bytes;
   block.shared = shared_scratch(block.shared_bytes);
-  const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
-  block.index = {static_cast<std::uint32_t>(begin % grid.x), static_cast<std::uint32_t>(begin / grid.x % grid.y),
-                 static_cast<std::uint32_t>(begin / plane)};
+  if (begin != 0) {  // divisions take as long as a small kernel
+    const std::uint64_t plane = std::uint64_t{grid.x} * grid.y;
+    block.index = {static_cast<std::uint32_t>(begin % grid.x), static_cast<std::uint32_t>(begin / grid.x % grid.y),
+                   static_cast<std::uint32_t>(begin / plane)};
+  }
+  const KernelEntry entry = run.code->entry;
+  const void* const entry_context = run.code->context;
   for (std::uint64_t i = begin; i < end; ++i) {
-    run.code->entry(run.arguments, block, run.code->context);
+    entry(run.arguments, block, entry_context);
     if (++block.index.x < grid.x) continue;
     block.index.x = 0;
     if (++block.index.y < grid.y) continue;

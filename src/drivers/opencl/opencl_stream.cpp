@@ -116,7 +116,7 @@ Pumped OpenClStream::pump(Streams& freed, std::size_t turn) {
     result = drain_ring(discarded, turn);
     if (unflushed_) flush();
     consumed = consumed_;
-    resumed.swap(freed_);
+    resumed.take(freed_);
   }
   if (!discarded.empty()) {
     // User code, so without locks, and before anybody learns that the records have passed.
@@ -191,6 +191,7 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
     case RecordKind::kReplay: return execute_replay(record_cast<ReplayRecord>(header), sequence);
     case RecordKind::kGroup:  // on tapes only
     case RecordKind::kOpenGate:
+    case RecordKind::kCall:
     case RecordKind::kPad: break;
   }
   return Outcome::kHandedOver;
