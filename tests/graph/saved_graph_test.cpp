@@ -223,7 +223,7 @@ TEST_P(Saved, MalformedFilesAreRefusedWithTheirPlace) {
     std::string text = file(put);
     return text.replace(text.find(what), what.size(), by);
   };
-  const std::pair<std::string, const char*> table[] = {
+  const std::pair<std::string, const char*> refused[] = {
       {"", "cannot be read at line 1, column 1: expected a value"},
       {"[]", "expected an object, found a list"},
       {"{}", "lacks the member 'slipway_graph'"},
@@ -257,7 +257,7 @@ TEST_P(Saved, MalformedFilesAreRefusedWithTheirPlace) {
       {file(R"({"kind": "fill", "stream": 0, "to": null, "pattern": "00", "count": 1})"),
        "node 0: the destination is the null address"},
   };
-  for (const auto& [text, words] : table) {
+  for (const auto& [text, words] : refused) {
     SCOPED_TRACE(text);
     expect_error(ErrorCode::kInvalidArgument, words, [&, &from = text] {
       try {
