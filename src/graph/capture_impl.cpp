@@ -65,7 +65,8 @@ void CaptureImpl::watch(const RecordHeader& record, const std::string& name) {
 void CaptureImpl::require_valid() {
   if (released_)
     throw Error(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has ended already");
-  if (lost_) invalidate(ErrorCode::kOutOfMemory, "has lost a submission, as there was no host memory; capture again");
+  if (lost_ && invalid_.ok())
+    invalidate(ErrorCode::kOutOfMemory, "has lost a submission, as there was no host memory; capture again");
   invalid_.throw_if_error();
 }
 
