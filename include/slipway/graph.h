@@ -40,6 +40,7 @@ namespace internal {
 class CaptureImpl;
 struct DefinitionImpl;
 class ExecutableImpl;
+struct GraphAccess;
 }  // namespace internal
 
 // A named value of a graph, or an output of an operation: its number, and whose. Passed to a launch where an
@@ -94,6 +95,7 @@ class SLIPWAY_API OperationCall {
   explicit OperationCall(Impl& impl) noexcept : impl_(impl) {}
 
  private:
+  friend struct internal::GraphAccess;
   const std::byte* input_bytes(std::size_t index, ArgKind kind, std::size_t size) const;
   std::byte* output_bytes(std::size_t index, ArgKind kind, std::size_t size);
   Impl& impl_;
@@ -118,6 +120,7 @@ class SLIPWAY_API Operation {
 
  private:
   friend class Capture;
+  friend struct internal::GraphAccess;
   ParameterRef checked(std::size_t index, bool wants_grid) const;
   std::string name_;
   std::vector<ParameterRef> outputs_;
@@ -235,6 +238,7 @@ class SLIPWAY_API Capture {
   GraphDefinition end();
 
  private:
+  friend struct internal::GraphAccess;
   ParameterRef make_parameter(const std::string& name, ArgKind kind, const Argument& initial);
   Operation make_operation(const std::string& name, std::span<const ParameterRef> inputs,
                            std::span<const OutputSpec> outputs, OperationFunction function);
@@ -261,6 +265,7 @@ class SLIPWAY_API StepValues {
 
  private:
   friend class internal::ExecutableImpl;
+  friend struct internal::GraphAccess;
   std::byte* place(const ParameterRef& parameter, std::size_t size);
   std::shared_ptr<const internal::DefinitionImpl> definition_;
   std::vector<std::byte> bytes_;
@@ -305,6 +310,7 @@ struct GraphCounters {
   std::uint64_t published = 0;
   std::uint64_t operation_calls = 0;
   std::uint64_t cancelled = 0;
+  std::uint64_t rebinds = 0;
 };
 
 // A graph with values. A shared handle; dropping the last one cancels steps that were never published and waits for
@@ -335,6 +341,18 @@ class SLIPWAY_API ExecutableGraph {
   // limit), recovers the streams that the steps ran on, then the graph. Later steps run with the values that they are
   // given.
   void recover() const;
+
+  // Memory that the graph refers to is elsewhere from now on: what lay in [from, from + bytes) lies at `to`, as far in,
+  // for all nodes of this executable (arguments, both sides of copies, fills) and for the values that values() begins
+  // with. Steps that were launched run with the old addresses: it waits for them, within `limit`. `to` must be memory
+  // of the device with room for all of it, and is watched as the old was, which may have been freed already:
+  // StaleAddress ends with this. Where something else lies in its place by now, what was freed is meant. Other
+  // executables, and values that were set, stay as they are. InvalidArgument when no node refers to it; nothing changes
+  // when it throws. Not from the thread that owes a step.
+  void rebind(DevicePtr from, std::uint64_t bytes, DevicePtr to, WaitLimit limit = kDefaultWaitLimit) const;
+  void rebind(const Memory& from, const Memory& to, WaitLimit limit = kDefaultWaitLimit) const {
+    rebind(from.address(), from.size_bytes(), to.address(), limit);
+  }
 
   // Waits until a step has run (or was skipped).
   void wait(Step step, WaitLimit limit = kDefaultWaitLimit) const;

@@ -11,6 +11,7 @@
 //   G2  the block of step k is written only after done() >= k - depth.
 //   G3  cancelling from step k opens every gate up to the last step that was begun, after the cause was stored: who
 //       passes a gate and then asks cancellation_of() sees it. Until recover(), no step begins.
+//   G4  done() >= the last step that was begun, and none is begun meanwhile: nobody walks a tape, so it may be changed.
 #pragma once
 
 #include <atomic>
@@ -143,6 +144,17 @@ class ReplayProgram {
   Status cancellation_of(std::uint64_t step) const;
   // Busy when steps that were begun have not passed.
   Status recover();
+
+  // --- By whoever rebinds addresses, while no step is under way and none can begin (G4) ---
+  template <class Visit>  // visit(branch, std::byte* tape, bytes), for each copy of each branch's tape
+  void for_each_tape(Visit&& visit) {
+    const std::size_t copies = layout_.own_tapes ? layout_.depth : 1;
+    std::uint32_t index = 0;
+    for (Branch& b : branches_) {
+      for (std::size_t i = 0; i < copies; ++i) visit(index, b.tape.get() + i * b.stride, b.bytes);
+      ++index;
+    }
+  }
 
  private:
   template <std::size_t kBytes>

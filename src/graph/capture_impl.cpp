@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/thread_id.h"
+#include "graph/record_forms.h"
 #include "graph/tape_layout.h"
 
 namespace slipway::internal {
@@ -57,32 +58,8 @@ void CaptureImpl::keep(std::shared_ptr<MemoryImpl> memory) {
 }
 
 void CaptureImpl::watch(const RecordHeader& record, const std::string& name) {
-  WatchedAddresses& addresses = *definition_->addresses;
-  switch (record.kind) {
-    case RecordKind::kLaunch: {
-      const auto& launch = record_cast<LaunchRecord>(record);
-      std::size_t index = 0;
-      for (const ArgumentSlot& slot : launch.code->layout.slots) {
-        if (slot.kind == ArgKind::kTensor) {
-          std::uint64_t address = 0;
-          std::memcpy(&address, arguments_of(launch) + slot.offset, sizeof address);
-          addresses.add(address, "argument " + std::to_string(index) + " of kernel '" + name + "'");
-        }
-        ++index;
-      }
-      break;
-    }
-    case RecordKind::kCopy:
-    case RecordKind::kCopyInline: {
-      const auto& copy = record_cast<CopyRecord>(record);
-      const auto direction = static_cast<CopyDirection>(record.flags);
-      if (direction != CopyDirection::kDeviceToHost) addresses.add(copy.to, "the destination of a copy");
-      if (direction != CopyDirection::kHostToDevice) addresses.add(copy.from, "the source of a copy");
-      break;
-    }
-    case RecordKind::kFill: addresses.add(record_cast<FillRecord>(record).to, "the destination of a fill"); break;
-    default: break;
-  }
+  for_each_address(record,
+                   [&](const AddressSite& site) { definition_->addresses->add(site.address, place_of(site, name)); });
 }
 
 void CaptureImpl::require_valid() {

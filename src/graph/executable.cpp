@@ -13,7 +13,7 @@
 namespace slipway::internal {
 
 ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options)
-    : definition_(std::move(definition)), options_(options) {
+    : definition_(std::move(definition)), options_(options), watched_(definition_->addresses.get()) {
   ReplayLayout layout;
   layout.name = definition_->name;
   layout.gate_count = definition_->gate_count();
@@ -28,6 +28,7 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
     program_ = std::make_shared<ReplayProgram>(std::span(&definition_->serial, 1), std::move(layout));
   }
   open_.reserve(64);
+  first_values_ = definition_->initial_block;
   if (!definition_->random.empty()) draws_ = std::make_unique<StepDraws>(definition_->random);
   for (const Variable& v : definition_->variables) {
     scratch_.push_back(0);
@@ -83,7 +84,7 @@ void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
 }
 
 std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
-  definition_->addresses->check(freed_seen_, definition_->name).throw_if_error();
+  watched_->check(freed_seen_, definition_->name).throw_if_error();
   const std::uint64_t next = program_->begun() + 1;
   if (next > options_.depth) {
     definition_->device->owed().check_step(this, next - options_.depth, "launching another step").throw_if_error();
@@ -141,8 +142,14 @@ void ExecutableCore::submit_side(std::size_t index, std::uint64_t step) {
 
 bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values) {
   const auto capture = std::dynamic_pointer_cast<CaptureImpl>(stream->capture());
-  if (capture) capture->embed(*stream, definition_, values);
-  return capture != nullptr;
+  if (!capture) return false;
+  if (counts_.rebinds.load(std::memory_order_relaxed) != 0) {
+    throw Error(ErrorCode::kUnsupported, "graph '" + definition_->name +
+                                             "' was launched inside a capture after it was rebound, and only what was "
+                                             "captured can become a part of another graph; rebind that graph instead");
+  }
+  capture->embed(*stream, definition_, values);
+  return true;
 }
 
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {

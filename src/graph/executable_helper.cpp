@@ -20,6 +20,7 @@ GraphCounters ExecutableCore::counters() const {
   c.published = counts_.published.load(std::memory_order_relaxed);
   c.operation_calls = counts_.operation_calls.load(std::memory_order_relaxed);
   c.cancelled = counts_.cancelled.load(std::memory_order_relaxed);
+  c.rebinds = counts_.rebinds.load(std::memory_order_relaxed);
   return c;
 }
 
