@@ -20,6 +20,9 @@ namespace slipway {
 namespace internal {
 namespace {
 
+// What stands for a kernel on a device that runs none.
+void never_called(const std::byte*, const Block&, const void*) {}
+
 constexpr std::size_t kMostStreams = 64;
 constexpr std::size_t kMostKernels = 1 << 16;
 constexpr std::size_t kMostBlocks = 1 << 20;
@@ -170,7 +173,8 @@ class GraphReader {
   Module any_kernels(const std::vector<JsonValue>& kernels, const std::vector<Signature>& signatures) const {
     std::vector<KernelDef> table;
     for (std::size_t i = 0; i < kernels.size(); ++i)
-      table.push_back({kernels[i].member("name").text().c_str(), nullptr, signatures[i].data(), signatures[i].size()});
+      table.push_back(
+          {kernels[i].member("name").text().c_str(), never_called, signatures[i].data(), signatures[i].size()});
     return device_.load_table(table);
   }
   static Kernel find_kernel(const std::vector<Module>& modules, const std::string& name, const Signature& signature) {
