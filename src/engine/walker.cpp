@@ -37,6 +37,9 @@ std::string name_of_record(const RecordHeader& header) {
     case RecordKind::kEventWait: return "wait";
     case RecordKind::kGroup: return "group";
     case RecordKind::kOpenGate: return "gate";
+    case RecordKind::kWaitGate: return "gate wait";
+    case RecordKind::kResetGate: return "gate reset";
+    case RecordKind::kUpdate: return "update";
     case RecordKind::kReplay: return record_cast<ReplayRecord>(header).program->name();
     case RecordKind::kCall: return "call";  // its program knows more
     case RecordKind::kPad: break;

@@ -5,12 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/rules.h"
+
 namespace slipway::internal {
 namespace {
 
 class Writer {
  public:
-  explicit Writer(const DefinitionImpl& definition) : definition_(definition) {}
+  explicit Writer(const DefinitionImpl& definition)
+      : definition_(definition), resettable_(definition.device->driver().gates().resettable) {}
 
   void record(const TapeEntry& entry) {
     for (std::uint32_t i = 0; i < entry.use_count; ++i) {
@@ -31,14 +34,13 @@ class Writer {
     record.header = {sizeof record, RecordKind::kGroup, 0, 0};
     record.group = static_cast<std::uint32_t>(layout_.groups.size());
     layout_.groups.push_back({name_of_gate(definition_, gate), before, gate, 0, 0});
+    if (resettable_) {
+      gate_record(RecordKind::kWaitGate, gate);
+      return gate_record(RecordKind::kResetGate, gate);
+    }
     append(reinterpret_cast<const std::byte*>(&record), sizeof record);
   }
-  void open(std::uint32_t gate) {
-    GateRecord record{};
-    record.header = {sizeof record, RecordKind::kOpenGate, 0, 0};
-    record.gate = gate;
-    append(reinterpret_cast<const std::byte*>(&record), sizeof record);
-  }
+  void open(std::uint32_t gate) { gate_record(RecordKind::kOpenGate, gate); }
   TapeLayout take() {
     for (UpdateGroup& group : layout_.groups) {
       const std::vector<PatchPlace>& places = places_[group.gate];
@@ -50,11 +52,18 @@ class Writer {
   }
 
  private:
+  void gate_record(RecordKind kind, std::uint32_t gate) {
+    GateRecord record{};
+    record.header = {sizeof record, kind, 0, 0};
+    record.gate = gate;
+    append(reinterpret_cast<const std::byte*>(&record), sizeof record);
+  }
   void append(const std::byte* record, std::uint32_t bytes) {
     layout_.records.insert(layout_.records.end(), record, record + bytes);
   }
 
   const DefinitionImpl& definition_;
+  const bool resettable_;
   TapeLayout layout_;
   std::map<std::uint32_t, std::vector<PatchPlace>> places_;  // by gate
 };
@@ -77,7 +86,8 @@ TapeLayout lay_out(const DefinitionImpl& definition, std::optional<std::uint32_t
         if (branch) writer.open(definition.gate_of_mark(entry.mark));
         break;
       case TapeEntry::What::kJoin:
-        if (branch) writer.wait_for(definition.gate_of_mark(entry.mark), definition.nodes[entry.node].name);
+        if (branch && SLIPWAY_RULE(kBranchesJoin))
+          writer.wait_for(definition.gate_of_mark(entry.mark), definition.nodes[entry.node].name);
         break;
     }
   }
