@@ -273,6 +273,7 @@ void measure(Report& report, const std::string&, bool quick) {
   std::printf("\nbytes per node: %.0f; to instantiate 1,000 nodes: %.1f us\n", bytes, median(took) / 1000);
   report.figures.push_back({"size", "bytes per node", "bytes", bytes});
   report.figures.push_back({"instantiate", "1,000 nodes", "us", median(took) / 1000});
+  measure_large_graph(report, quick);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "decode.h"
+#include "graph.h"
 #include "slipway/slipway.h"
 #if defined(SLIPWAY_HAVE_CONFORMANCE)
 #include "conform.h"
@@ -63,9 +64,12 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  slipway decode --mode all\n"
       "  slipway decode --model stories260K.bin --tokenizer tok512.bin --temperature 0 --mode planned\n"
+      "  slipway graph saved.json --device null\n"
       "  slipway devices");
   slipway::tool::DecodeOptions decode;
   add_decode(app, decode);
+  slipway::tool::GraphOptions graph;
+  slipway::tool::add_graph(app, graph);
   app.add_subcommand("devices", "List the drivers, what they find here, and the options of their URIs");
 #if defined(SLIPWAY_HAVE_CONFORMANCE)
   slipway::tool::ConformOptions conform;
@@ -77,6 +81,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;  // help and the version are no errors; all others have one status
   }
   if (app.got_subcommand("decode")) return slipway::tool::decode(decode);
+  if (app.got_subcommand("graph")) return slipway::tool::graph(graph);
 #if defined(SLIPWAY_HAVE_CONFORMANCE)
   if (app.got_subcommand("conform")) return slipway::tool::conform(conform);
 #endif

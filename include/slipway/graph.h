@@ -30,6 +30,7 @@
 
 #include "slipway/argument.h"
 #include "slipway/capture_mode.h"
+#include "slipway/conditional.h"
 #include "slipway/export.h"
 #include "slipway/stream.h"
 
@@ -39,6 +40,7 @@ namespace internal {
 class CaptureImpl;
 struct DefinitionImpl;
 class ExecutableImpl;
+struct GraphAccess;
 }  // namespace internal
 
 // A named value of a graph, or an output of an operation: its number, and whose. Passed to a launch where an
@@ -93,6 +95,7 @@ class SLIPWAY_API OperationCall {
   explicit OperationCall(Impl& impl) noexcept : impl_(impl) {}
 
  private:
+  friend struct internal::GraphAccess;
   const std::byte* input_bytes(std::size_t index, ArgKind kind, std::size_t size) const;
   std::byte* output_bytes(std::size_t index, ArgKind kind, std::size_t size);
   Impl& impl_;
@@ -117,6 +120,7 @@ class SLIPWAY_API Operation {
 
  private:
   friend class Capture;
+  friend struct internal::GraphAccess;
   ParameterRef checked(std::size_t index, bool wants_grid) const;
   std::string name_;
   std::vector<ParameterRef> outputs_;
@@ -214,11 +218,27 @@ class SLIPWAY_API Capture {
     opaque(stream, name, std::as_bytes(std::span(&payload, 1)));
   }
 
+  // Conditional nodes: a body's work is captured, and a replay runs it or not. Bodies may have parameters, operations,
+  // external operations, other graphs and conditional nodes inside, 16 deep; a body that a step does not take waits for
+  // no values. Inside a body only the node's own stream takes work, and events are neither marked nor waited for. A
+  // body without work is refused, and when a body throws, the capture is invalid. InvalidArgument for a condition that
+  // is null, not aligned, in no memory of the device or of another type.
+  void if_node(const Stream& stream, const Condition& condition, const GraphBody& body);
+  void if_else_node(const Stream& stream, const Condition& condition, const GraphBody& body,
+                    const GraphBody& otherwise);
+  // Runs the body for as long as the condition is not zero. One turn more than `most_turns` in a step fails the step
+  // with Timeout; cancelling the step ends the loop, at the latest behind the turn that it is at.
+  void while_node(const Stream& stream, const Condition& condition, const GraphBody& body,
+                  std::uint64_t most_turns = kDefaultMostTurns);
+  // Runs the body whose number the condition is, and none where there is no such body. Null bodies do nothing.
+  void switch_node(const Stream& stream, const Condition& condition, const std::vector<GraphBody>& bodies);
+
   // Ends the capture. Throws what made it invalid, or FailedPrecondition when a stream was not joined back; the streams
   // then work as before too. On a wrong thread it is refused, and the capture stays open.
   GraphDefinition end();
 
  private:
+  friend struct internal::GraphAccess;
   ParameterRef make_parameter(const std::string& name, ArgKind kind, const Argument& initial);
   Operation make_operation(const std::string& name, std::span<const ParameterRef> inputs,
                            std::span<const OutputSpec> outputs, OperationFunction function);
@@ -226,6 +246,7 @@ class SLIPWAY_API Capture {
                     ExternalFunction function, bool is_registered);
   internal::StreamImpl& captured(const Stream& stream, const char* what, const std::string& name) const;
   Operation apply_again(const Operation& operation, std::span<const ParameterRef> inputs);
+  std::shared_ptr<internal::CaptureImpl> conditional_on(const Stream& stream, const char* kind);
   std::shared_ptr<internal::CaptureImpl> impl_;
 };
 
@@ -244,6 +265,7 @@ class SLIPWAY_API StepValues {
 
  private:
   friend class internal::ExecutableImpl;
+  friend struct internal::GraphAccess;
   std::byte* place(const ParameterRef& parameter, std::size_t size);
   std::shared_ptr<const internal::DefinitionImpl> definition_;
   std::vector<std::byte> bytes_;
@@ -290,6 +312,7 @@ struct GraphCounters {
   std::uint64_t cancelled = 0;
   std::uint64_t unchanged = 0;  // where updates are work of the device: steps that had the last one's values, for which
                                 // only the gates were set
+  std::uint64_t rebinds = 0;
 };
 
 // A graph with values. A shared handle; dropping the last one cancels steps that were never published and waits for
@@ -321,6 +344,18 @@ class SLIPWAY_API ExecutableGraph {
   // limit), recovers the streams that the steps ran on, then the graph. Later steps run with the values that they are
   // given.
   void recover() const;
+
+  // Memory that the graph refers to is elsewhere from now on: what lay in [from, from + bytes) lies at `to`, as far in,
+  // for all nodes of this executable (arguments, both sides of copies, fills) and for the values that values() begins
+  // with. Steps that were launched run with the old addresses: it waits for them, within `limit`. `to` must be memory
+  // of the device with room for all of it, and is watched as the old was, which may have been freed already:
+  // StaleAddress ends with this. Where something else lies in its place by now, what was freed is meant. Other
+  // executables, and values that were set, stay as they are. InvalidArgument when no node refers to it; nothing changes
+  // when it throws. Not from the thread that owes a step.
+  void rebind(DevicePtr from, std::uint64_t bytes, DevicePtr to, WaitLimit limit = kDefaultWaitLimit) const;
+  void rebind(const Memory& from, const Memory& to, WaitLimit limit = kDefaultWaitLimit) const {
+    rebind(from.address(), from.size_bytes(), to.address(), limit);
+  }
 
   // Waits until a step has run (or was skipped).
   void wait(Step step, WaitLimit limit = kDefaultWaitLimit) const;

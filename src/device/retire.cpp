@@ -1,6 +1,7 @@
 #include "device/retire.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace slipway::internal {
@@ -45,6 +46,12 @@ void RetireList::retire(std::function<void()> destroy) {
 
 void RetireList::collect_locked(std::vector<std::function<void()>>& ready,
                                 std::vector<std::shared_ptr<DriverStream>>& gone) {
+  try {
+    ready.reserve(entries_.size());
+    gone.reserve(dropped_.size());
+  } catch (const std::bad_alloc&) {
+    return;  // what may go now goes later
+  }
   std::erase_if(entries_, [&](Entry& entry) {
     std::erase_if(entry.waits_for, [](const Passing& p) { return p.stream->completed() >= p.sequence; });
     if (!entry.waits_for.empty()) return false;

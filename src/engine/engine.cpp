@@ -215,7 +215,12 @@ void Engine::run_inline(Lane& lane) {
       case WalkResult::kEmpty:
         if (detach(lane)) return;
         continue;
-      case WalkResult::kTurn: continue;
+      case WalkResult::kTurn:
+        if (ready_count_.load(std::memory_order_relaxed) == 0) continue;
+        // What became ready meanwhile may be what a loop waits for. The outermost call takes both from the queue.
+        lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+        push_ready(lane);
+        return;
     }
   }
 }

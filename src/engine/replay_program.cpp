@@ -64,6 +64,8 @@ ReplayProgram::ReplayProgram(std::span<const TapeLayout> branches, ReplayLayout 
     for (std::size_t i = 1; i < copies; ++i) std::copy_n(b.tape.get(), b.stride, b.tape.get() + i * b.stride);
     b.groups = from.groups;
     b.patches = from.patches;
+    b.patched.resize(layout_.gate_count);
+    for (const std::uint64_t most : from.most_turns) b.turns.push_back({most, 0, 0});
     branches_.push_back(std::move(b));
   }
   blocks_ = std::make_unique<std::byte[]>(std::size_t{layout_.depth} * std::max(layout_.block_bytes, 1U));

@@ -11,6 +11,7 @@
 //   G2  the block of step k is written only after done() >= k - depth.
 //   G3  cancelling from step k opens every gate up to the last step that was begun, after the cause was stored: who
 //       passes a gate and then asks cancellation_of() sees it. Until recover(), no step begins.
+//   G4  done() >= the last step that was begun, and none is begun meanwhile: nobody walks a tape, so it may be changed.
 #pragma once
 
 #include <atomic>
@@ -38,7 +39,9 @@ struct PatchPlace {
 };
 
 // All places that one gate's values go to. Its record lies before the first node that needs one of them, and there
-// all are patched: those further on are read later in the same step.
+// all are patched: those further on are read later in the same step. Where the first node that needs them is in the
+// body of a conditional node, so that it may not be reached, there is another such record with the same places further
+// on; whichever comes first in a step patches.
 struct UpdateGroup {
   std::string name;    // of the gate: "values", or the operation
   std::string before;  // the node that needs it first
@@ -65,6 +68,7 @@ struct TapeLayout {
   std::vector<std::byte> records;
   std::vector<UpdateGroup> groups;
   std::vector<PatchPlace> patches;
+  std::vector<std::uint64_t> most_turns;  // of conditional nodes: how often the body of a loop may run in a step
 };
 
 struct ReplayLayout {
@@ -107,7 +111,8 @@ class ReplayProgram {
   // Brings the tape up to the step's values. Only what differs is written.
   void patch(std::uint64_t branch, const UpdateGroup& group, std::uint64_t step) noexcept {
     const std::byte* from = block(step);
-    const Branch& b = branches_[branch];
+    Branch& b = branches_[branch];
+    if (std::exchange(b.patched[group.gate], step) == step) return;  // in a loop, or behind a body
     std::byte* tape = b.tape.get() + tape_offset(b, step);
     for (std::uint32_t i = group.first_patch; i < group.first_patch + group.patch_count; ++i) {
       const PatchPlace& place = b.patches[i];
@@ -117,6 +122,10 @@ class ReplayProgram {
         std::memcpy(tape + place.to, from + place.from, place.bytes);
     }
   }
+  // Where the walk goes on behind a condition that has this value, read as an unsigned number of its size: the distance
+  // in bytes. Timeout when a loop has had all its turns.
+  Result<std::uint32_t> choose(std::uint64_t branch, const ConditionRecord& condition, std::uint64_t value,
+                               std::uint64_t step);
   void finish(std::uint64_t step, Freed& freed) { done_.complete(step, freed); }
 
   // A branch other than the first has ended its part, and touches the program no more.
@@ -139,6 +148,17 @@ class ReplayProgram {
   // Busy when steps that were begun have not passed.
   Status recover();
 
+  // --- By whoever rebinds addresses, while no step is under way and none can begin (G4) ---
+  template <class Visit>  // visit(branch, std::byte* tape, bytes), for each copy of each branch's tape
+  void for_each_tape(Visit&& visit) {
+    const std::size_t copies = layout_.own_tapes ? layout_.depth : 1;
+    std::uint32_t index = 0;
+    for (Branch& b : branches_) {
+      for (std::size_t i = 0; i < copies; ++i) visit(index, b.tape.get() + i * b.stride, b.bytes);
+      ++index;
+    }
+  }
+
  private:
   template <std::size_t kBytes>
   static void copy_if_different(std::byte* to, const std::byte* from) noexcept {
@@ -154,6 +174,14 @@ class ReplayProgram {
     std::vector<UpdateGroup> groups{};
     std::vector<PatchPlace> patches{};
     std::vector<std::pair<std::uint64_t, const KernelCode*>> calls{};  // by offset
+    // The walker's: by gate the last step that was patched, and by conditional node what its loop has had.
+    std::vector<std::uint64_t> patched{};
+    struct Turns {
+      std::uint64_t most = 0;
+      std::uint64_t step = 0;
+      std::uint64_t taken = 0;  // in that step, since the loop was entered
+    };
+    std::vector<Turns> turns{};
   };
   static void make_calls(Branch& branch);
   std::uint64_t tape_offset(const Branch& branch, std::uint64_t step) const noexcept {

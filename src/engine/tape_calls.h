@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "engine/replay_program.h"
 #include "record/kernel_code.h"
 #include "record/record.h"
 
@@ -10,6 +11,13 @@ namespace slipway::internal {
 
 inline const RecordHeader& header_at(const std::byte* place) noexcept {
   return *reinterpret_cast<const RecordHeader*>(place);
+}
+
+// Of the launch at a place of a tape.
+inline const KernelCode& code_at(const ReplayProgram& program, std::uint64_t branch, std::uint64_t step,
+                                 const std::byte* place) noexcept {
+  if (header_at(place).kind == RecordKind::kLaunch) return *record_cast<LaunchRecord>(header_at(place)).code;
+  return program.code_of_call(branch, static_cast<std::uint64_t>(place - program.tape(branch, step)));
 }
 
 inline void run_call(const CallRecord& call, KernelEntry entry) {

@@ -18,9 +18,8 @@
 #include "base/clock.h"
 #include "base/rules.h"
 #include "device/driver.h"
-#include "engine/engine.h"
+#include "engine/conditional.h"
 #include "engine/lane_event.h"
-#include "engine/replay_program.h"
 #include "engine/tape_calls.h"
 #include "engine/walk_event.h"
 
@@ -112,6 +111,8 @@ class Walker {
       case RecordKind::kCall:
       case RecordKind::kWaitGate:
       case RecordKind::kResetGate:
+      case RecordKind::kCondition:
+      case RecordKind::kJump:
       case RecordKind::kPad: break;
     }
     lane_.sequence = sequence;
@@ -174,6 +175,7 @@ class Walker {
     const std::byte* const tape = program.tape(record.branch, step);
     const std::byte* const end = tape + program.tape_bytes(record.branch);
     const std::byte* at = tape + lane_.replay_at;
+    unsigned turns = 0;
     try {
       while (cause.ok()) {
         if constexpr (!kSimulated) {
@@ -186,11 +188,18 @@ class Walker {
         if constexpr (kSimulated) {
           if (Executor::Steps::begins_task(*this, record, header)) return Executor::Steps::end_turn(*this);
         }
-        if (!node(header, record, sequence, cause)) return false;
-        at += header.size_bytes;
+        std::int64_t distance = header.size_bytes;
+        if (!node(header, record, sequence, cause, distance)) return false;
+        at += distance;
         if constexpr (kSimulated) {
           lane_.replay_at = static_cast<std::uint64_t>(at - tape);
           if (cause.ok()) return Executor::Steps::end_turn(*this);
+        }
+        if (distance < 0 && ++turns == kTurnRecords && cause.ok()) {
+          // A loop gives others a look, as many records do. It may last until one of them has done something.
+          lane_.replay_at = static_cast<std::uint64_t>(at - tape);
+          stopped_ = leave(WalkResult::kTurn);
+          return false;
         }
       }
     } catch (...) {
@@ -201,6 +210,7 @@ class Walker {
     // The other branches have ended when the last of them was joined, unless the step was cancelled.
     if (record.branch == 0 && program.branch_count() > 1 && blocks_on(program.sides(), step)) return false;
     lane_.replay_at = 0;
+    lane_.resumed = false;  // a host function that was out while its step was cancelled
     lane_.stands_since = 0;
     if constexpr (kSimulated) Executor::Steps::tell(*this, WalkEvent::What::kStepEnds, record);
     if (log_) [[unlikely]]
@@ -221,12 +231,6 @@ class Walker {
       record.program->finish(record.step, freed_);
     }
     resume_all(freed_);
-  }
-
-  static const KernelCode& code_at(const ReplayProgram& program, std::uint64_t branch, std::uint64_t step,
-                                   const std::byte* place) noexcept {
-    if (header_at(place).kind == RecordKind::kLaunch) return *record_cast<LaunchRecord>(header_at(place)).code;
-    return program.code_of_call(branch, static_cast<std::uint64_t>(place - program.tape(branch, step)));
   }
 
   // The launches from here on, up to something else. Where one throws, `at` is at it.
@@ -251,8 +255,10 @@ class Walker {
     at = next;
   }
 
-  // One record of a tape. False: the lane is blocked there, and no longer ours.
-  bool node(const RecordHeader& header, const ReplayRecord& replay, std::uint64_t sequence, Status& cause) {
+  // One record of a tape; `distance`: how far on the next one lies. False: the lane is blocked there, and no longer
+  // ours.
+  bool node(const RecordHeader& header, const ReplayRecord& replay, std::uint64_t sequence, Status& cause,
+            std::int64_t& distance) {
     ReplayProgram& program = *replay.program;
     const std::uint64_t step = replay.step;
     std::int64_t started_ns = log_ ? now_ns() : 0;
@@ -269,6 +275,13 @@ class Walker {
         program.open_gate(record_cast<GateRecord>(header).gate, step, freed_);
         resume_all(freed_);
         return true;
+      case RecordKind::kJump:
+        distance = record_cast<JumpRecord>(header).distance;
+        if (distance < 0) cause = program.cancellation_of(step);  // a loop passes no gate that would tell
+        return true;
+      case RecordKind::kCondition:
+        distance = pass_condition(executor_, record_cast<ConditionRecord>(header), replay, cause);
+        break;
       case RecordKind::kCopy:
         executor_.copy(record_cast<CopyRecord>(header),
                        reinterpret_cast<const void*>(record_cast<CopyRecord>(header).from));
@@ -472,6 +485,7 @@ class Walker {
   Engine& engine_;
   Lane& lane_;
   TimelineLog* log_ = nullptr;
+  WalkResult stopped_ = WalkResult::kBlocked;  // why step() left the lane
   std::uint64_t at_;
   std::uint64_t given_back_ = at_;
   Freed freed_;

@@ -14,10 +14,25 @@ WatchedAddresses::~WatchedAddresses() {
 
 void WatchedAddresses::add(std::uint64_t address, const std::string& where) {
   if (address == 0) return;
-  const auto inside = [&](const Block& b) { return address - b.block.address < b.block.bytes; };
+  const auto inside = [&](const Block& b) {
+    return address - b.block.address < b.block.bytes && device_->addresses().lives(b.block);
+  };
   if (std::any_of(blocks_.begin(), blocks_.end(), inside)) return;
   if (const auto block = device_->addresses().watch(address)) blocks_.push_back({*block, where});
   else unwatched_.push_back(where);
+}
+
+void WatchedAddresses::inherit(std::uint64_t address, const AddressMap::Block& block, const std::string& where) {
+  if (address == 0) return;
+  if (block.id == 0) {
+    unwatched_.push_back(where);
+    return;
+  }
+  const auto same = [&](const Block& b) { return b.block.id == block.id; };
+  if (std::any_of(blocks_.begin(), blocks_.end(), same)) return;
+  const auto now = device_->addresses().watch(block.address);
+  if (now && now->id != block.id) device_->addresses().unwatch(*now);  // another block in its place
+  blocks_.push_back({block, where});
 }
 
 Status WatchedAddresses::check(std::uint64_t& seen, const std::string& graph) const {

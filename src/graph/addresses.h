@@ -19,18 +19,22 @@ class WatchedAddresses {
 
   // While it is captured: `where` refers to this address ("argument 2 of kernel 'add'").
   void add(std::uint64_t address, const std::string& where);
+  // Work that is in this block (id 0: in none that is known), also when it was freed: then it stays stale, whatever
+  // lies there now.
+  void inherit(std::uint64_t address, const AddressMap::Block& block, const std::string& where);
   // StaleAddress when a block was freed since. One comparison while nothing was freed on the device that any graph
   // refers to.
   Status check(std::uint64_t& seen, const std::string& graph) const;
 
   // Addresses in no memory that Slipway knows, where they are used: nobody notices when they are freed.
   const std::vector<std::string>& unwatched() const noexcept { return unwatched_; }
-
- private:
   struct Block {
     AddressMap::Block block;
     std::string where;  // the first place that refers to it
   };
+  const std::vector<Block>& blocks() const noexcept { return blocks_; }
+
+ private:
   std::shared_ptr<DeviceImpl> device_;
   std::vector<Block> blocks_;
   std::vector<std::string> unwatched_;

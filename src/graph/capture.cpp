@@ -26,6 +26,7 @@ GraphDefinition Capture::end() {
   if (!impl_) throw Error(ErrorCode::kFailedPrecondition, "the capture has ended already");
   impl_->device().check_process("ending a capture");
   impl_->check_thread();
+  impl_->refuse_end_in_body();
   const auto impl = std::exchange(impl_, nullptr);
   impl->release();
   return GraphDefinition(impl->finish().take());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/thread_id.h"
+#include "graph/record_forms.h"
 #include "graph/tape_layout.h"
 
 namespace slipway::internal {
@@ -57,38 +58,15 @@ void CaptureImpl::keep(std::shared_ptr<MemoryImpl> memory) {
 }
 
 void CaptureImpl::watch(const RecordHeader& record, const std::string& name) {
-  WatchedAddresses& addresses = *definition_->addresses;
-  switch (record.kind) {
-    case RecordKind::kLaunch: {
-      const auto& launch = record_cast<LaunchRecord>(record);
-      std::size_t index = 0;
-      for (const ArgumentSlot& slot : launch.code->layout.slots) {
-        if (slot.kind == ArgKind::kTensor) {
-          std::uint64_t address = 0;
-          std::memcpy(&address, arguments_of(launch) + slot.offset, sizeof address);
-          addresses.add(address, "argument " + std::to_string(index) + " of kernel '" + name + "'");
-        }
-        ++index;
-      }
-      break;
-    }
-    case RecordKind::kCopy:
-    case RecordKind::kCopyInline: {
-      const auto& copy = record_cast<CopyRecord>(record);
-      const auto direction = static_cast<CopyDirection>(record.flags);
-      if (direction != CopyDirection::kDeviceToHost) addresses.add(copy.to, "the destination of a copy");
-      if (direction != CopyDirection::kHostToDevice) addresses.add(copy.from, "the source of a copy");
-      break;
-    }
-    case RecordKind::kFill: addresses.add(record_cast<FillRecord>(record).to, "the destination of a fill"); break;
-    default: break;
-  }
+  for_each_address(record,
+                   [&](const AddressSite& site) { definition_->addresses->add(site.address, place_of(site, name)); });
 }
 
 void CaptureImpl::require_valid() {
   if (released_)
     throw Error(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has ended already");
-  if (lost_) invalidate(ErrorCode::kOutOfMemory, "has lost a submission, as there was no host memory; capture again");
+  if (lost_ && invalid_.ok())
+    invalidate(ErrorCode::kOutOfMemory, "has lost a submission, as there was no host memory; capture again");
   invalid_.throw_if_error();
 }
 
@@ -100,6 +78,7 @@ void CaptureImpl::invalidate(ErrorCode code, std::string sentence) {
 }
 
 CaptureImpl::CapturedStream& CaptureImpl::state_of(StreamImpl& stream) {
+  if (!open_.empty() && open_.back().stream != &stream) refuse_in_body(stream, "got work of another stream");
   for (CapturedStream& s : streams_) {
     if (s.stream.get() == &stream) return s;
   }
@@ -110,6 +89,7 @@ std::uint32_t CaptureImpl::add_node(CapturedStream& state, NodeDefinition node) 
   const auto index = static_cast<std::uint32_t>(definition_->nodes.size());
   node.stream = state.stream->name();
   node.after = state.last;
+  if (!open_.empty()) node.inside = open_.back().node, node.body = open_.back().body;
   definition_->nodes.push_back(std::move(node));
   state.last = {index};
   state.nodes.push_back(index);

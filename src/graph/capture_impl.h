@@ -38,6 +38,12 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   // The graph's definition becomes part of this one, its variables named GRAPH/NAME, with these values at first.
   void embed(StreamImpl& stream, const std::shared_ptr<const DefinitionImpl>& child,
              const std::vector<std::byte>& values);
+  // A conditional node (capture_conditional.cpp): calls the bodies, which submit to the stream, without a lock. A null
+  // body does nothing.
+  void add_conditional(const Stream& stream, std::uint8_t flags, const Condition& condition,
+                       std::span<const GraphBody* const> bodies, std::uint64_t most_turns);
+  // Throws, and the capture is invalid, inside a body.
+  void refuse_end_in_body();
   // The same operation on other inputs. `first_output` is an output of an application of it.
   std::vector<ParameterRef> apply_again(const ParameterRef& first_output, std::span<const ParameterRef> inputs);
 
@@ -80,6 +86,22 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
     CaptureImpl& capture_;
     const int exceptions_ = std::uncaught_exceptions();
   };
+  // Conditional nodes whose bodies are being captured, the innermost last.
+  struct OpenConditional {
+    std::uint32_t index = 0;
+    std::uint32_t node = 0;
+    const StreamImpl* stream = nullptr;
+    std::uint32_t body = 0;
+    std::size_t nodes = 0;            // before this body
+    std::vector<std::uint32_t> last;  // nodes that its bodies end with
+  };
+  void check_condition(const char* kind, const Condition& condition) const;
+  // How many were open before.
+  std::size_t begin_conditional(StreamImpl& stream, const ConditionalDefinition& conditional, const std::string& kind);
+  void run_body(const Stream& stream, std::uint32_t number, const GraphBody* body, const std::string& kind);
+  void end_conditional(StreamImpl& stream);
+  void add_entry(TapeEntry::What what, const CapturedStream& state, std::uint32_t node, std::uint32_t conditional);
+  void refuse_in_body(const StreamImpl& stream, const char* what);
   void require_valid();
   [[noreturn]] void invalidate(ErrorCode code, std::string sentence);
   [[noreturn]] void refuse_question(std::string sentence);
@@ -92,6 +114,9 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   RandomSource& source_of(const std::shared_ptr<GeneratorImpl>& generator);
   void embed_random(const DefinitionImpl& child, std::uint32_t block_base);
   std::string free_prefix(const std::string& name) const;
+  void check_depth(const DefinitionImpl& child);
+  void embed_conditional(const CapturedStream& state, const DefinitionImpl& child, const TapeEntry& from,
+                         std::uint32_t node_base, std::uint32_t conditional_base);
   void embed_record(const CapturedStream& state, const DefinitionImpl& child, const TapeEntry& from,
                     std::uint32_t block_base, std::uint32_t node_base, std::uint32_t operation_base);
   // `reads`: values that the node takes from the block itself.
@@ -120,6 +145,7 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   };
   std::map<const EventImpl*, CapturedMark> marks_;
   std::shared_ptr<StreamImpl> side_;  // once there is one
+  std::vector<OpenConditional> open_;
   Status invalid_;
   bool lost_ = false;  // an exception has left something half added; what threw by itself has set invalid_ too
   bool released_ = false;

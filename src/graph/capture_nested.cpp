@@ -26,12 +26,14 @@ void CaptureImpl::embed(StreamImpl& stream, const std::shared_ptr<const Definiti
   const std::lock_guard lock(mutex_);
   require_valid();
   CapturedStream& state = state_of(stream);
+  check_depth(*child);
   DefinitionImpl& d = *definition_;
   const std::string prefix = free_prefix(child->name);
   const auto block_base = static_cast<std::uint32_t>((block_.size() + 15) / 16 * 16);
   const auto variable_base = static_cast<std::uint32_t>(d.variables.size());
   const auto operation_base = static_cast<std::uint32_t>(d.operations.size());
   const auto node_base = static_cast<std::uint32_t>(d.nodes.size());
+  const auto conditional_base = static_cast<std::uint32_t>(d.conditionals.size());
   const auto gate_of = [&](std::uint32_t gate) { return gate == 0 ? 0 : gate + operation_base; };
 
   block_.resize(block_base);
@@ -59,14 +61,27 @@ void CaptureImpl::embed(StreamImpl& stream, const std::shared_ptr<const Definiti
     if (node.after.empty()) node.after = state.last;
     for (std::uint32_t& read : node.reads) read += variable_base;
     node.stream = stream.name();
+    if (node.inside != NodeDefinition::kNone) node.inside += node_base;
+    else if (!open_.empty()) node.inside = open_.back().node, node.body = open_.back().body;
     d.nodes.push_back(std::move(node));
   }
-  if (d.nodes.size() > node_base) state.last = {static_cast<std::uint32_t>(d.nodes.size() - 1)};
+  if (d.nodes.size() > node_base) {
+    auto last = static_cast<std::uint32_t>(d.nodes.size() - 1);
+    while (d.nodes[last].inside != NodeDefinition::kNone && d.nodes[last].inside >= node_base)
+      last = d.nodes[last].inside;
+    state.last = {last};
+  }
   state.seen[&stream] += child->nodes.size();
   for (std::size_t i = node_base; i < d.nodes.size(); ++i) state.nodes.push_back(static_cast<std::uint32_t>(i));
   for (const TapeEntry& entry : child->entries) {
-    if (entry.what == TapeEntry::What::kRecord)
-      embed_record(state, *child, entry, block_base, node_base, operation_base);
+    switch (entry.what) {
+      case TapeEntry::What::kRecord: embed_record(state, *child, entry, block_base, node_base, operation_base); break;
+      case TapeEntry::What::kMark:
+      case TapeEntry::What::kJoin: break;  // one after the other here
+      case TapeEntry::What::kCondition:
+      case TapeEntry::What::kBody:
+      case TapeEntry::What::kConditionEnd: embed_conditional(state, *child, entry, node_base, conditional_base);
+    }
   }
   d.children.push_back(child);  // its records point to what it holds
 }

@@ -10,6 +10,7 @@ namespace slipway::internal {
 void CaptureImpl::mark(StreamImpl& stream, EventImpl& event) {
   const std::lock_guard lock(mutex_);
   require_valid();
+  if (!open_.empty()) refuse_in_body(stream, "got an event mark");
   const std::shared_ptr<CaptureTarget> marked_in = event.captured_by.lock();
   if (marked_in && marked_in.get() != this) {
     invalidate(ErrorCode::kInvalidNode, "marks an event that another open capture has marked; give each its own");
@@ -31,6 +32,7 @@ void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
   const std::shared_ptr<CaptureTarget> other = stream.capture();
   const std::lock_guard lock(mutex_);
   require_valid();
+  if (!open_.empty()) refuse_in_body(stream, "got an event wait");
   const std::shared_ptr<CaptureTarget> marked_in = event.captured_by.lock();
   if (marked_in.get() != this) {
     if (const auto* another = dynamic_cast<const CaptureImpl*>(marked_in.get())) {

@@ -53,9 +53,18 @@ struct ValueUse {
   std::uint32_t bytes;
 };
 
-// What a capture was given, in order: records, marks on which another branch waits, and these waits.
+// A conditional node. Its bodies are what was captured between its entries, in order.
+struct ConditionalDefinition {
+  std::uint64_t address = 0;
+  std::uint8_t flags = 0;  // of its record
+  std::uint32_t body_count = 0;
+  std::uint64_t most_turns = 0;  // of loops
+};
+
+// What a capture was given, in order: records, marks on which another branch waits, and these waits; conditional nodes,
+// the beginnings of their bodies, and their ends. No mark and no wait is in a body.
 struct TapeEntry {
-  enum class What : std::uint8_t { kRecord, kMark, kJoin };
+  enum class What : std::uint8_t { kRecord, kMark, kJoin, kCondition, kBody, kConditionEnd };
   What what = What::kRecord;
   std::uint32_t branch = 0;  // which of the captured streams
   std::uint32_t node = 0;
@@ -63,7 +72,8 @@ struct TapeEntry {
   std::uint32_t bytes = 0;
   std::uint32_t first_use = 0;
   std::uint32_t use_count = 0;
-  std::uint32_t mark = 0;  // of kMark and kJoin
+  std::uint32_t mark = 0;         // of kMark and kJoin
+  std::uint32_t conditional = 0;  // of the last three
 };
 
 struct NodeDefinition {
@@ -73,6 +83,10 @@ struct NodeDefinition {
   std::string detail;                // grid, bytes
   std::vector<std::uint32_t> after;  // nodes that it depends on
   std::vector<std::uint32_t> reads;  // variables
+  // Where it is in a body: the node of the conditional, and which body.
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  std::uint32_t inside = kNone;
+  std::uint32_t body = 0;
 };
 
 // What the records of a tape point to. Refers to no device, so that the device's retire list may hold it.
@@ -102,6 +116,7 @@ struct DefinitionImpl {
   Tape records;  // as they were captured; replayed from the following
   std::vector<TapeEntry> entries;
   std::vector<ValueUse> uses;
+  std::vector<ConditionalDefinition> conditionals;
   TapeLayout serial;                 // everything, in the order of the capture
   std::vector<TapeLayout> branches;  // one for each captured stream; empty where there is only one
   std::uint32_t mark_count = 0;

@@ -1,5 +1,6 @@
 // A graph definition as text, JSON or Graphviz.
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ std::string numbers(const std::vector<std::uint32_t>& list) {
 
 std::string type_of(const internal::Variable& v) { return v.is_grid ? "grid" : name_of(v.kind); }
 
+bool is_conditional(const NodeDefinition& n) { return n.kind == "if" || n.kind == "while" || n.kind == "switch"; }
+bool is_inside(const NodeDefinition& n) { return n.inside != NodeDefinition::kNone; }
+
 std::string as_text(const DefinitionImpl& d) {
   const auto name = [&](std::uint32_t n) { return d.variables[n].name; };
   std::string text = "graph " + d.name + ": " + std::to_string(d.nodes.size()) + " nodes, " +
@@ -61,6 +65,7 @@ std::string as_text(const DefinitionImpl& d) {
     if (!n.detail.empty()) text += ", " + n.detail;
     if (!n.after.empty()) text += ", after " + numbers(n.after);
     if (!n.reads.empty()) text += ", reads " + joined(n.reads, ", ", name);
+    if (is_inside(n)) text += ", in body " + std::to_string(n.body) + " of " + std::to_string(n.inside);
     text += "\n";
   }
   for (const std::string& where : d.addresses->unwatched()) text += "unwatched " + where + "\n";
@@ -84,11 +89,32 @@ std::string as_json(const DefinitionImpl& d) {
   text += "],\n \"nodes\": [\n  " + joined(d.nodes, ",\n  ", [&](const NodeDefinition& n) {
             return "{\"kind\": " + quoted(n.kind) + ", \"name\": " + quoted(n.name) +
                    ", \"stream\": " + quoted(n.stream) + ", \"detail\": " + quoted(n.detail) + ", \"after\": [" +
-                   numbers(n.after) + "], \"reads\": [" + joined(n.reads, ", ", name) + "]}";
+                   numbers(n.after) + "], \"reads\": [" + joined(n.reads, ", ", name) + "]" +
+                   (is_inside(n) ? ", \"inside\": " + std::to_string(n.inside) + ", \"body\": " + std::to_string(n.body)
+                                 : "") +
+                   "}";
           });
   text +=
       "],\n \"unwatched\": [" + joined(d.addresses->unwatched(), ", ", [](const std::string& w) { return quoted(w); });
   return text + "]}\n";
+}
+
+// A box around what is in each body of a conditional node, and whatever its node is in around that.
+std::string bodies_as_graphviz(const DefinitionImpl& d, std::uint32_t conditional) {
+  std::string text;
+  std::map<std::uint32_t, std::string> bodies;
+  for (std::uint32_t i = 0; i < d.nodes.size(); ++i) {
+    const NodeDefinition& n = d.nodes[i];
+    if (n.inside != conditional) continue;
+    bodies[n.body] += " n" + std::to_string(i) + ";";
+    if (is_conditional(n)) bodies[n.body] += bodies_as_graphviz(d, i);
+  }
+  for (const auto& [body, inside] : bodies) {
+    const std::string number = std::to_string(body);
+    text += " subgraph cluster_" + std::to_string(conditional) + "_" + number +
+            " { label=" + quoted(d.nodes[conditional].name + ", body " + number) + ";" + inside + " }";
+  }
+  return text;
 }
 
 std::string as_graphviz(const DefinitionImpl& d) {
@@ -99,6 +125,11 @@ std::string as_graphviz(const DefinitionImpl& d) {
     text += "  n" + std::to_string(i) + " [label=" + quoted(label) + (n.reads.empty() ? "" : ", style=filled") + "];\n";
     for (const std::uint32_t before : n.after)
       text += "  n" + std::to_string(before) + " -> n" + std::to_string(i) + ";\n";
+  }
+  // Only those with a body: each looks through all nodes.
+  for (const auto& entry : d.entries) {
+    if (entry.what != internal::TapeEntry::What::kCondition || is_inside(d.nodes[entry.node])) continue;
+    text += " " + bodies_as_graphviz(d, entry.node) + "\n";
   }
   return text + "}\n";
 }

@@ -14,7 +14,7 @@
 namespace slipway::internal {
 
 ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options)
-    : definition_(std::move(definition)), options_(options) {
+    : definition_(std::move(definition)), options_(options), watched_(definition_->addresses.get()) {
   ReplayLayout layout;
   layout.name = definition_->name;
   layout.gate_count = definition_->gate_count();
@@ -30,6 +30,7 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
     program_ = std::make_shared<ReplayProgram>(std::span(&definition_->serial, 1), std::move(layout));
   }
   open_.reserve(64);
+  first_values_ = definition_->initial_block;
   if (!definition_->random.empty()) draws_ = std::make_unique<StepDraws>(definition_->random);
   for (const Variable& v : definition_->variables) {
     scratch_.push_back(0);
@@ -85,7 +86,7 @@ void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
 }
 
 std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
-  definition_->addresses->check(freed_seen_, definition_->name).throw_if_error();
+  watched_->check(freed_seen_, definition_->name).throw_if_error();
   const std::uint64_t next = program_->begun() + 1;
   if (next > options_.depth) {
     definition_->device->owed().check_step(this, next - options_.depth, "launching another step").throw_if_error();
@@ -147,8 +148,14 @@ void ExecutableCore::submit_side(std::size_t index, std::uint64_t step) {
 
 bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values) {
   const auto capture = std::dynamic_pointer_cast<CaptureImpl>(stream->capture());
-  if (capture) capture->embed(*stream, definition_, values);
-  return capture != nullptr;
+  if (!capture) return false;
+  if (counts_.rebinds.load(std::memory_order_relaxed) != 0) {
+    throw Error(ErrorCode::kUnsupported, "graph '" + definition_->name +
+                                             "' was launched inside a capture after it was rebound, and only what was "
+                                             "captured can become a part of another graph; rebind that graph instead");
+  }
+  capture->embed(*stream, definition_, values);
+  return true;
 }
 
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
@@ -215,11 +222,6 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     throw;
   }
   return {own.step};
-}
-
-void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
-  definition_->device->owed().add(
-      {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
 }
 
 void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on) try {
@@ -319,13 +321,6 @@ void ExecutableCore::wait_for_slot(std::uint64_t step) {
                                        "' found no room: step " + std::to_string(needed) +
                                        " had not passed within the wait limit. The step stays open; publish it again, "
                                        "or look for what holds the older one");
-}
-
-bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std::byte>& values) {
-  const std::byte* block = program_->block(step);
-  return std::all_of(definition_->variables.begin(), definition_->variables.end(), [&](const Variable& v) {
-    return v.gate != 0 || v.is_random || std::memcmp(block + v.offset, values.data() + v.offset, v.size) == 0;
-  });
 }
 
 void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {

@@ -15,6 +15,25 @@
 
 namespace slipway::internal {
 
+struct AddressSite;
+
+// Memory that lay in [from, from + bytes) lies at `to`.
+struct AddressMove {
+  std::uint64_t from = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t to = 0;
+
+  bool holds(std::uint64_t address) const noexcept { return address - from < bytes; }
+  std::uint64_t operator()(std::uint64_t address) const noexcept { return to + (address - from); }
+};
+
+// One place of an executable's work that refers to memory, and the block that is meant: another may lie there later.
+struct AddressPlace {
+  std::uint32_t branch = 0;
+  std::uint64_t address = 0;
+  AddressMap::Block block{};  // id 0: in no memory that Slipway knows
+};
+
 // What outlives the handle for as long as its helper thread is busy.
 //   X1  steps are begun and submitted under launch_mutex_, so that they lie in their streams in order.
 //   X2  a step that somebody has yet to publish (begun, not published, not cancelled) has an entry in open_. Whoever
@@ -22,6 +41,7 @@ namespace slipway::internal {
 //       only when that is refused.
 //   X3  recover() first has every step pass, then looks at publishing_ and refuses unless it is 0: the publisher of a
 //       cancelled step may still write its slot. One that begins later finds that its step has passed.
+//   X4  rebind() changes tapes under launch_mutex_ when all steps that were begun have passed, so that none is walked.
 class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
  public:
   ExecutableCore(std::shared_ptr<const DefinitionImpl> definition, const InstantiateOptions& options);
@@ -37,6 +57,12 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void cancel(std::uint64_t step, Status cause);
   void recover();
   void wait(std::uint64_t step, std::int64_t deadline_ns);
+  void rebind(const AddressMove& move, std::int64_t deadline_ns);
+  std::vector<std::byte> first_values();
+  const std::vector<std::uint64_t>& scratch() const noexcept { return scratch_; }
+  const InstantiateOptions& options() const noexcept { return options_; }
+  // The captured records, with addresses as they are now. While nobody rebinds.
+  const std::byte* records() const noexcept { return records_.empty() ? definition_->records.data() : records_.data(); }
   Tier tier() const noexcept { return options_.tier; }
   unsigned depth() const noexcept { return options_.depth; }
   ReplayProgram& program() noexcept { return *program_; }  // for tests
@@ -62,7 +88,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   }
   struct Counts {
     std::atomic<std::uint64_t> launches{0}, replay_first{0}, update_first{0}, published{0}, operation_calls{0},
-        cancelled{0}, unchanged{0};
+        cancelled{0}, unchanged{0}, rebinds{0};
   };
 
   void check_usable(StreamImpl& stream);
@@ -112,6 +138,12 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void start_helper();
   void helper_main();
   void cancel_late();
+  // Returns with `lock`, on launch_mutex_, held and every step passed.
+  void wait_until_idle(std::unique_lock<Mutex>& lock, std::int64_t deadline_ns);
+  void find_places();
+  void check_site(const AddressSite& site, const NodeDefinition& node, std::size_t index, std::uint64_t old_address,
+                  std::uint64_t new_address) const;
+  void move_places(const std::vector<bool>& chosen, const AddressMove& move);
 
   const std::shared_ptr<const DefinitionImpl> definition_;
   const InstantiateOptions options_;
@@ -123,11 +155,16 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::vector<std::uint64_t> scratch_;  // by variable
 
   Mutex launch_mutex_;
+  std::weak_ptr<StreamImpl> last_stream_;  // under launch_mutex_: it is in streams_
+  std::uint64_t freed_seen_ = 0;           // likewise: of the device's watched blocks
+  std::vector<std::byte> records_;         // likewise, and the rest: once it was rebound
+  std::vector<AddressPlace> places_;
+  std::unique_ptr<WatchedAddresses> own_watched_;   // likewise: once it was rebound
+  const WatchedAddresses* watched_;                 // likewise: those, or the definition's
   std::vector<std::byte> next_block_, last_block_;  // likewise: of updates that are work of the device
-  std::weak_ptr<StreamImpl> last_stream_;           // under launch_mutex_: it is in streams_
-  std::uint64_t freed_seen_ = 0;                    // likewise: of the device's watched blocks
   std::atomic<int> publishing_{0};
-  std::mutex mutex_;  // guards the rest
+  std::mutex mutex_;                     // guards the rest
+  std::vector<std::byte> first_values_;  // that values() begins with
   std::vector<OpenStep> open_;
   std::vector<std::weak_ptr<StreamImpl>> streams_;
   struct Update {

@@ -2,6 +2,7 @@
 // watches over open steps.
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -20,6 +21,7 @@ GraphCounters ExecutableCore::counters() const {
   c.operation_calls = counts_.operation_calls.load(std::memory_order_relaxed);
   c.cancelled = counts_.cancelled.load(std::memory_order_relaxed);
   c.unchanged = counts_.unchanged.load(std::memory_order_relaxed);
+  c.rebinds = counts_.rebinds.load(std::memory_order_relaxed);
   return c;
 }
 
@@ -71,6 +73,18 @@ void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std
   entry.started_ns = started_ns;
   entry.ended_ns = ended_ns;
   log->span(std::move(entry), nullptr, program_.get());
+}
+
+void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
+  definition_->device->owed().add(
+      {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
+}
+
+bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std::byte>& values) {
+  const std::byte* block = program_->block(step);
+  return std::all_of(definition_->variables.begin(), definition_->variables.end(), [&](const Variable& v) {
+    return v.gate != 0 || v.is_random || std::memcmp(block + v.offset, values.data() + v.offset, v.size) == 0;
+  });
 }
 
 // --- The helper thread ---

@@ -14,7 +14,7 @@ namespace internal {
 StepValues ExecutableImpl::values() const {
   StepValues values;
   values.definition_ = core->shared_definition();
-  values.bytes_ = core->definition().initial_block;
+  values.bytes_ = core->first_values();
   return values;
 }
 
@@ -159,6 +159,11 @@ void ExecutableGraph::recover() const { deref(*this, "the graph").core->recover(
 void ExecutableGraph::wait(Step step, WaitLimit limit) const {
   internal::ExecutableCore& core = *deref(*this, "the graph").core;
   core.wait(step.number, core.definition().device->deadline(limit.count()));
+}
+void ExecutableGraph::rebind(DevicePtr from, std::uint64_t bytes, DevicePtr to, WaitLimit limit) const {
+  internal::ExecutableCore& core = *deref(*this, "the graph").core;
+  core.rebind({static_cast<std::uint64_t>(from), bytes, static_cast<std::uint64_t>(to)},
+              core.definition().device->deadline(limit.count()));
 }
 Tier ExecutableGraph::tier() const { return deref(*this, "the graph").core->tier(); }
 unsigned ExecutableGraph::depth() const { return deref(*this, "the graph").core->depth(); }

@@ -34,6 +34,8 @@ enum class RecordKind : std::uint8_t {
   kEventWait,     // EventRecord
   kGroup,         // GroupRecord; on tapes: waits for a gate, and brings what follows up to its values
   kOpenGate,      // GateRecord; on tapes: another branch may go on
+  kCondition,     // ConditionRecord; on tapes: goes on at one of several places, by a value in device memory
+  kJump,          // JumpRecord; on tapes: goes on elsewhere
   kReplay,        // ReplayRecord: walks a tape
   kCall,          // CallRecord; on tapes of programs: a launch whose blocks are called through a pointer
   kWaitGate,      // GateRecord; on tapes of devices with resettable gates: waits for the event
@@ -134,6 +136,31 @@ struct GateRecord {
 };
 static_assert(sizeof(GateRecord) == 16);
 
+// A conditional node. The value's kind is in the flags, and how a body is chosen by it: by its truth (the first body
+// where it is not zero, else the second or none), or by its number.
+constexpr std::uint8_t kConditionBool = 0;
+constexpr std::uint8_t kConditionI32 = 1;
+constexpr std::uint8_t kConditionU32 = 2;
+constexpr std::uint8_t kConditionKinds = 3;     // mask of these
+constexpr std::uint8_t kConditionIndexed = 4;   // by its number
+constexpr std::uint8_t kConditionRepeated = 8;  // read again behind its body, which jumps back here
+
+struct ConditionRecord {  // followed by body_count + 1 distances
+  RecordHeader header;
+  std::uint64_t address;
+  std::uint32_t number;  // of the conditional node, in its tape
+  std::uint32_t body_count;
+  std::uint64_t reserved;
+};
+static_assert(sizeof(ConditionRecord) == 32);
+
+struct JumpRecord {
+  RecordHeader header;
+  std::int32_t distance;  // in bytes, from this record; negative: another turn of a loop
+  std::uint32_t reserved;
+};
+static_assert(sizeof(JumpRecord) == 16);
+
 struct ReplayRecord {
   RecordHeader header;
   ReplayProgram* program;
@@ -172,6 +199,14 @@ inline const LaunchExtent* extent_of(const LaunchRecord& launch) noexcept {
 
 inline const std::byte* arguments_of(const LaunchRecord& launch) noexcept {
   return reinterpret_cast<const std::byte*>(&launch) + launch.header.payload_offset;
+}
+
+// In bytes, from the condition, to each of its bodies and then to where none of them is taken.
+inline const std::uint32_t* distances_of(const ConditionRecord& condition) noexcept {
+  return reinterpret_cast<const std::uint32_t*>(&condition + 1);
+}
+inline std::uint32_t value_bytes_of(const ConditionRecord& condition) noexcept {
+  return (condition.header.flags & kConditionKinds) == kConditionBool ? 1 : 4;
 }
 
 }  // namespace slipway::internal

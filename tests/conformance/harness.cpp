@@ -12,9 +12,9 @@ namespace slipway::conformance {
 namespace {
 
 constexpr std::array kDrivers{&kNull, &kCpu, &kOpenCl};
-constexpr std::array kSuites{&kMemorySuite,   &kStreamsSuite, &kEventsSuite, &kLaunchesSuite,
-                             &kGuardsSuite,   &kShapesSuite,  &kErrorsSuite, &kRefusalsSuite,
-                             &kLifetimeSuite, &kGraphsSuite,  &kStepsSuite,  &kGridsSuite};
+constexpr std::array kSuites{&kMemorySuite, &kStreamsSuite, &kEventsSuite,      &kLaunchesSuite, &kGuardsSuite,
+                             &kShapesSuite, &kErrorsSuite,  &kRefusalsSuite,    &kLifetimeSuite, &kGraphsSuite,
+                             &kStepsSuite,  &kGridsSuite,   &kConditionalsSuite};
 
 struct Totals {
   int passed = 0, failed = 0, not_run = 0, failed_as_expected = 0;

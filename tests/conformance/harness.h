@@ -131,7 +131,7 @@ struct Suite {
   std::span<const Test> tests;
 };
 extern const Suite kMemorySuite, kStreamsSuite, kEventsSuite, kLaunchesSuite, kGuardsSuite, kShapesSuite, kErrorsSuite,
-    kRefusalsSuite, kLifetimeSuite, kGraphsSuite, kStepsSuite, kGridsSuite;
+    kRefusalsSuite, kLifetimeSuite, kGraphsSuite, kStepsSuite, kGridsSuite, kConditionalsSuite;
 
 template <class T>
 Memory upload(const Device& device, const Stream& stream, const std::vector<T>& values) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +73,13 @@ int main(int argc, char** argv) {
   write("signature", "scalars", "u64, f16, bf16, f64, bool, i8 range=-1..1, inout tensor<i32>");
   write("grid", "generated", "(-(-n // 128), cdiv(m, 16) * min(k, 65535, 1 + n % 7), 1,)");
   write("grid", "literals", "9223372036854775807 - 5 / 2, (2 + 3) * -4, max(1, 2)");
+  std::ifstream saved(SLIPWAY_SOURCE_DIR "/tests/graph/saved.json", std::ios::binary);
+  write("saved_graph", "small", {std::istreambuf_iterator<char>(saved), std::istreambuf_iterator<char>()});
+  write("update_plan", "entries",
+        R"([{"op": "a", "updates": {"n": {"kind": "input", "index": 0}, "lengths": {"kind": "list", "items": [{"kind":
+"constant", "value": [1, [2]]}, {"kind": "input", "index": 1}]}, "out": {"kind": "none"}}}, {"op": "a.default", "updates":
+{"m": {"kind": "constant", "value": -1e3}, "on": {"kind": "constant", "value": true}, "scale": {"kind": "none"}}}])");
+  write("update_plan", "one", R"([{"op": "a", "updates": {"n": {"kind": "constant", "value": 3}}}])");
   write("uri", "options", "cpu:workers=3,inline,affinity=0-3,offset=-5,on=1,empty=");
   return 0;
 }

@@ -92,6 +92,40 @@ void steady(const char* name, const char* uri, bool held, Launch&& launch) {
   expect(w.stream.submitted() == w.stream.completed(), name, "submitted", w.stream.submitted());
 }
 
+// The values of a step from the inputs of a call: numbers, a list and a string.
+void steady_plan() {
+  struct Bytes {
+    std::int64_t values[4];
+  };
+  using slipway::UpdateSource;
+  using slipway::UpdateValue;
+  const auto device = slipway::Device::open("cpu:inline");
+  const auto stream = device.create_stream();
+  slipway::Capture capture(stream);
+  const auto n = capture.parameter<std::int32_t>("n");
+  const auto scale = capture.parameter<float>("scale");
+  const auto list = capture.parameter<Bytes>("list"), text = capture.parameter<Bytes>("text");
+  (void)capture.operation("plan", {n, scale, list, text}, {slipway::OutputSpec::argument(slipway::ArgKind::kI32)},
+                          [](slipway::OperationCall& call) { call.set(0, call.input<std::int32_t>(0)); });
+  stream.fill(device.allocate(64).address(), 0, 4, 16);
+  const auto definition = capture.end();
+  auto values = definition.instantiate().values();
+  const slipway::UpdatePlan plan(std::vector<slipway::UpdateEntry>{
+      {"plan",
+       {{"n", UpdateSource::input(0)},
+        {"scale", UpdateSource::input(0)},
+        {"list", UpdateSource::list({UpdateSource::input(1), UpdateSource::constant(4)})},
+        {"text", UpdateSource::input(2)}}}});
+  const slipway::BoundUpdatePlan update = plan.bind(definition);
+  const UpdateValue inputs[] = {7, UpdateValue::list({1, 2, UpdateValue::list({3.5})}),
+                                "a string that lies in its memory"};
+  g_calls.store(0);
+  g_counting.store(true);
+  for (int i = 0; i < kLaunches; ++i) g_ok = update.resolve(inputs, values) && g_ok;
+  g_counting.store(false);
+  expect(g_calls.load() == 0, "an update plan", "calls of malloc or free in 10,000 steps", g_calls.load());
+}
+
 }  // namespace
 
 int main() {
@@ -117,6 +151,7 @@ int main() {
       steady("grid function", uri, held, function);
     }
   }
+  steady_plan();
   if (g_ok) std::puts("no steady launch allocated");
   return g_ok ? 0 : 1;
 }

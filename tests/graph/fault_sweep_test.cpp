@@ -232,7 +232,7 @@ class FaultSweep : public ::testing::TestWithParam<const char*> {
   void TearDown() override { g_until_throw = 0; }
   // Where threads hand over to each other, one in so many; SLIPWAY_SWEEP_ALL takes all.
   static unsigned stride() {
-    return std::string(GetParam()).find("inline") != std::string::npos || std::getenv("SLIPWAY_SWEEP_ALL") ? 1 : 7;
+    return std::string(GetParam()).find("inline") != std::string::npos || std::getenv("SLIPWAY_SWEEP_ALL") ? 1 : 17;
   }
 };
 

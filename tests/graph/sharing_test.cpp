@@ -171,7 +171,7 @@ struct Rig {
     graph = definition->instantiate({.depth = 2});
     values = graph->values();
     values->set(value, 21);
-    capture.emplace(*other, "under way");
+    capture.emplace(*other, "under way", CaptureMode::kRelaxed);
     other->launch(*put, {}, *memory, 1);
   }
 

@@ -263,6 +263,10 @@ TEST_P(Report, B24_questions_of_other_threads_spoil_no_capture) {
         ++rounds;
       }
     });
+    struct Stop {  // also when a submission is refused, or the watchdog would be waited for without end
+      std::atomic<bool>& flag;
+      ~Stop() { flag = true; }
+    } const stops{stop};
     for (int i = 0; i < 200 || rounds.load() < 5; ++i) {
       stream.launch(put, {}, &x, i);
       if (i >= 200)

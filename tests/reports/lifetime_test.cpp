@@ -173,6 +173,50 @@ SLIPWAY_REPORT(B12_freed_memory_is_never_replayed, kEvery) {
   }
 }
 
+// The same uses, told where the memory lies now: they do what they would have done if they had been captured with it,
+// and touch neither the old place nor what lies there now.
+SLIPWAY_REPORT(B12_rebound_graphs_use_the_new_memory, kEvery) {
+  const Device& device = c.device();
+  const Stream stream = device.create_stream();
+  const auto filled = [&](std::uint32_t pattern) {
+    Memory memory = device.allocate(16384);
+    stream.fill(memory.address(), pattern, 4, 4096);
+    return memory;
+  };
+  for (const Use& use : kUses) {
+    std::optional<Memory> watched(filled(0x3F800000));  // 1.0
+    const Memory other = filled(0);
+    std::vector<float> host(4096, 5), expected_host(4096, 5);
+    Capture capture(stream, "moving");
+    use.submit(c, stream, *watched, other, host);
+    const GraphDefinition definition = capture.end();
+    const ExecutableGraph graph = definition.instantiate(), left = definition.instantiate();
+    graph.launch(stream);
+    stream.synchronize(kLimit);
+    const DevicePtr place = watched->address();
+    watched.reset();
+    std::vector<Memory> again;
+    while (again.size() < 64 && (again.empty() || again.back().address() != place)) again.push_back(filled(0x429A0000));
+    const Memory moved = filled(0x40400000), expected_moved = filled(0x40400000), expected_other = filled(0);  // 3.0
+    stream.fill(other.address(), 0, 4, 4096);
+    stream.synchronize(kLimit);
+    host.assign(4096, 5);
+    (void)check_throws(ErrorCode::kStaleAddress, {use.what}, [&] { graph.launch(stream); });
+    graph.rebind(place, 16384, moved.address());
+    check_equal(graph.counters().rebinds, std::uint64_t{1}, "rebinds");
+    graph.launch(stream);
+    use.submit(c, stream, expected_moved, expected_other, expected_host);
+    stream.synchronize(kLimit);
+    (void)check_throws(ErrorCode::kStaleAddress, {use.what}, [&] { left.launch(stream); });
+    if (!c.can(kRuns)) continue;
+    check_equal(download<float>(stream, moved, 4096), download<float>(stream, expected_moved, 4096), "the new memory");
+    check_equal(download<float>(stream, other, 4096), download<float>(stream, expected_other, 4096), "the other side");
+    check_equal(host, expected_host, "what came to the host");
+    check_equal(download<float>(stream, again.back(), 4096), std::vector<float>(4096, 77),
+                "what lies there now, perhaps");
+  }
+}
+
 // Memory that stays where it is may get new contents, with no capture.
 SLIPWAY_REPORT(B12_contents_may_change_in_place, kRunning) {
   const Device& device = c.device();

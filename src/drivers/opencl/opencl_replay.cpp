@@ -1,5 +1,7 @@
 // Replays: the tape's records become commands up to the first gate that is not open, which cuts the stream. Values are
-// therefore fixed when what needs them is handed over, and whoever opens the gate hands it over.
+// therefore fixed when what needs them is handed over, and whoever opens the gate hands it over. A large graph is
+// flushed in pieces, so that the device begins with the first while the others are handed over.
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -9,6 +11,11 @@
 
 namespace slipway::internal {
 namespace {
+
+// Nodes up to the first flush of a replay, and how long pieces grow: each is twice the one before, so that a device
+// which is slow to take work up is not flushed for every few.
+constexpr std::size_t kFirstPiece = 16;
+constexpr std::size_t kLargestPiece = 256;
 
 // One for each time that a stream really waits; it ends by itself.
 class ReplayWait final : public Resumable {
@@ -51,6 +58,8 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
     if (!behind_the_last && waits_for(program.done(), record.step - 1)) return Outcome::kCut;
     replaying_ = true;
     replay_at_ = 0;
+    unflushed_nodes_ = 0;
+    piece_ = kFirstPiece;
     if (TimelineLog* log = shared_->environment.timeline.load(std::memory_order_acquire)) {
       log->started(static_cast<Sink*>(&ring_), sequence, now_ns());
       log->describe(static_cast<Sink*>(&ring_), sequence, program.name(), &program, record.step);
@@ -60,11 +69,20 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
   const std::byte* const tape = program.tape(0, record.step);
   while (cause.ok() && replay_at_ != program.tape_bytes(0)) {
     const auto& header = *reinterpret_cast<const RecordHeader*>(tape + replay_at_);
-    const Outcome outcome = header.kind == RecordKind::kGroup
-                                ? pass_gate(record, sequence, record_cast<GroupRecord>(header).group, cause)
-                                : execute_node(header, record, sequence, cause);
+    std::int64_t distance = header.size_bytes;
+    Outcome outcome = Outcome::kHandedOver;
+    switch (header.kind) {
+      case RecordKind::kGroup:
+        outcome = pass_gate(record, sequence, record_cast<GroupRecord>(header).group, cause);
+        break;
+      case RecordKind::kCondition:
+        outcome = pass_condition(record_cast<ConditionRecord>(header), record, sequence, distance, cause);
+        break;
+      case RecordKind::kJump: distance = record_cast<JumpRecord>(header).distance; break;
+      default: outcome = execute_node(header, record, sequence, cause); break;
+    }
     if (outcome == Outcome::kCut) return Outcome::kCut;
-    replay_at_ += header.size_bytes;
+    replay_at_ += static_cast<std::uint64_t>(distance);
   }
   end_replay(record, sequence, cause);
   return Outcome::kHandedOver;
@@ -114,6 +132,11 @@ OpenClStream::Outcome OpenClStream::execute_node(const RecordHeader& header, con
       command.step = record.step;
     }
     enqueue_work(header, std::move(command));
+    if (++unflushed_nodes_ >= piece_) {
+      unflushed_nodes_ = 0;
+      piece_ = std::min(2 * piece_, kLargestPiece);
+      flush();
+    }
   }
   if (progress_.failed()) cause = progress_.failure();
   return Outcome::kHandedOver;
@@ -123,6 +146,8 @@ void OpenClStream::end_replay(const ReplayRecord& record, std::uint64_t sequence
   replaying_ = false;
   replay_at_ = 0;
   gate_since_ns_ = 0;
+  condition_read_ = ClEvent();
+  condition_.reset();
   last_program_ = record.program->id();
   last_step_ = record.step;
   if (!cause.ok()) {
@@ -148,10 +173,10 @@ void OpenClStream::end_replay(const ReplayRecord& record, std::uint64_t sequence
   const ClEvent event = command.event.share();
   progress_.add(std::move(command));
   // Without the call the step's end is noticed by the next who looks at the stream.
-  (void)when_ended(event, shared_->service, &OpenClStream::step_ended, 0);
+  (void)when_ended(event, shared_->service, &OpenClStream::go_on, 0);
 }
 
-void OpenClStream::step_ended(std::uint64_t) { kick(); }
+void OpenClStream::go_on(std::uint64_t) { kick(); }
 
 OpenClStream::Outcome OpenClStream::discard_replay(const ReplayRecord& record, std::uint64_t sequence) {
   if (host_ == HostState::kRunning) return Outcome::kCut;

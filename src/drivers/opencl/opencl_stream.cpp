@@ -195,6 +195,8 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
     case RecordKind::kUpdate:
     case RecordKind::kOpenGate:
     case RecordKind::kCall:
+    case RecordKind::kCondition:
+    case RecordKind::kJump:
     case RecordKind::kPad: break;
   }
   return Outcome::kHandedOver;
@@ -321,15 +323,16 @@ void OpenClStream::queue_has_room(std::uint64_t) {
 }
 
 Status OpenClStream::when_ended(const ClEvent& event, TaskThread& thread, void (OpenClStream::*action)(std::uint64_t),
-                                std::uint64_t argument) {
+                                std::uint64_t argument, std::shared_ptr<void> kept) {
   struct Call {
     std::shared_ptr<OpenClShared> shared;  // keeps the thread's object
     TaskThread& thread;
     std::function<void()> task;
   };
-  auto call = std::make_unique<Call>(Call{shared_, thread, [stream = weak_from_this(), action, argument] {
-                                            if (const auto self = stream.lock()) (self.get()->*action)(argument);
-                                          }});
+  auto call = std::make_unique<Call>(
+      Call{shared_, thread, [stream = weak_from_this(), action, argument, kept = std::move(kept)] {
+             if (const auto self = stream.lock()) (self.get()->*action)(argument);
+           }});
   const auto on_event = [](cl_event, cl_int, void* data) {
     const std::unique_ptr<Call> owned(static_cast<Call*>(data));
     owned->thread.post(std::move(owned->task));

@@ -1,12 +1,12 @@
 // A stream: a ring of records, and an in-order command queue that they are handed over to.
 //
 // Records are handed over at once by whoever publishes them, or, where the device's URI asks for a submission queue, by
-// a launching thread (engine/launching_thread.h). Four cut the stream: a host function (until it has run), a wait for
+// a launching thread (engine/launching_thread.h). Five cut the stream: a host function (until it has run), a wait for
 // something that is not itself in a queue yet (a hold, or a mark that lies behind a cut), a replay at a gate that is
-// not open, and a queue that holds kMaxInFlight commands already. What lies behind a cut stays in the ring, which
-// therefore pushes back as on other devices, and is discarded from there when the stream fails. Whoever ends the cut
-// goes on with the stream: the host-function thread, the holder, the stream of the mark, whoever publishes, the service
-// thread.
+// not open, a replay at a condition (until it was read), and a queue that holds kMaxInFlight commands already. What
+// lies behind a cut stays in the ring, which therefore pushes back as on other devices, and is discarded from there
+// when the stream fails. Whoever ends the cut goes on with the stream: the host-function thread, the holder, the stream
+// of the mark, whoever publishes, the service thread.
 #pragma once
 
 #include <atomic>
@@ -82,9 +82,12 @@ class OpenClStream final : public DriverStream, public QueuedStream, public std:
   Outcome execute_replay(const ReplayRecord& record, std::uint64_t sequence);
   Outcome execute_node(const RecordHeader& header, const ReplayRecord& record, std::uint64_t sequence, Status& cause);
   Outcome pass_gate(const ReplayRecord& record, std::uint64_t sequence, std::uint32_t group, Status& cause);
+  // A condition (opencl_conditional.cpp): has its value read, which cuts the stream until it is there.
+  Outcome pass_condition(const ConditionRecord& condition, const ReplayRecord& record, std::uint64_t sequence,
+                         std::int64_t& distance, Status& cause);
   bool waits_for(Progress& progress, std::uint64_t step);
   void end_replay(const ReplayRecord& record, std::uint64_t sequence, const Status& cause);
-  void step_ended(std::uint64_t);
+  void go_on(std::uint64_t);
   Outcome discard_replay(const ReplayRecord& record, std::uint64_t sequence);
   Outcome discard(const RecordHeader& header, std::uint64_t sequence, Discarded& discarded);
   Status copy_inline(const CopyRecord& copy, ClInFlight& command);
@@ -93,7 +96,7 @@ class OpenClStream final : public DriverStream, public QueuedStream, public std:
 
   // Has `action` called on a thread of the driver once the command has ended.
   Status when_ended(const ClEvent& event, TaskThread& thread, void (OpenClStream::*action)(std::uint64_t),
-                    std::uint64_t argument);
+                    std::uint64_t argument, std::shared_ptr<void> kept = {});
   void host_function_turn(std::uint64_t sequence);
   void queue_has_room(std::uint64_t);
 
@@ -120,9 +123,14 @@ class OpenClStream final : public DriverStream, public QueuedStream, public std:
   std::uint64_t host_sequence_ = 0;              // of the function that host_ is about
   std::shared_ptr<HostFunction> host_function_;  // in kWaiting
 
-  bool replaying_ = false;          // the replay at position_ has begun
-  std::uint64_t replay_at_ = 0;     // how far, in its tape
-  std::int64_t gate_since_ns_ = 0;  // for the timeline
+  bool replaying_ = false;                       // the replay at position_ has begun
+  std::uint64_t replay_at_ = 0;                  // how far, in its tape
+  std::int64_t gate_since_ns_ = 0;               // for the timeline
+  std::size_t unflushed_nodes_ = 0, piece_ = 0;  // of the replay: handed over since a flush, and when the next is due
+  // The condition at replay_at_ while it is read. The value belongs to whoever OpenCL calls back as well, since the
+  // command may outlive the stream.
+  ClEvent condition_read_;
+  std::shared_ptr<std::uint64_t> condition_;
   std::uint64_t last_program_ = 0;  // whose step was handed over last, and which
   std::uint64_t last_step_ = 0;
   Freed freed_;                            // to be resumed without the mutex

@@ -1,0 +1,308 @@
+#include "slipway/self_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "graph/executable.h"
+#include "graph/record_forms.h"
+#include "graph/tape_layout.h"
+
+namespace slipway {
+namespace internal {
+namespace {
+
+using Snapshot = std::vector<std::vector<std::byte>>;  // of each block
+
+struct Difference {
+  std::size_t block;
+  std::uint64_t offset;
+};
+
+class SelfCheck {
+ public:
+  SelfCheck(ExecutableCore& core, const Stream& stream, std::vector<std::byte> values, const SelfCheckOptions& options)
+      : core_(core), definition_(core.definition()), stream_(stream), values_(std::move(values)), options_(options) {}
+
+  SelfCheckResult run() {
+    check_nodes();
+    find_blocks();
+    stream_.synchronize(options_.limit);
+    start_ = take();
+    try {
+      compare();
+    } catch (...) {
+      recover();
+      restore();
+      throw;
+    }
+    restore();
+    return std::move(result_);
+  }
+
+ private:
+  void check_nodes() {
+    if (!definition_.random.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "graph '" + definition_.name +
+                      "' draws random numbers, others in each step, and cannot be compared with "
+                      "itself; check it with values in their place");
+    }
+    for (const TapeEntry& entry : definition_.entries) {
+      if (entry.what != TapeEntry::What::kRecord) continue;
+      const RecordHeader& record = record_of(entry);
+      switch (record.kind) {
+        case RecordKind::kLaunch:
+        case RecordKind::kCopyInline:
+        case RecordKind::kFill: break;
+        case RecordKind::kCopy:
+          if (static_cast<CopyDirection>(record.flags) == CopyDirection::kDeviceToHost)
+            note(entry, "copies to the host, which is not compared");
+          break;
+        default:
+          throw Error(ErrorCode::kUnsupported,
+                      "node " + std::to_string(entry.node) + " ('" + definition_.nodes[entry.node].name +
+                          "') of graph '" + definition_.name +
+                          "' cannot be run again to compare; check a graph without host functions and external "
+                          "operations");
+      }
+    }
+  }
+  void note(const TapeEntry& entry, const std::string& what) {
+    result_.notes.push_back("node " + std::to_string(entry.node) + " ('" + definition_.nodes[entry.node].name + "') " +
+                            what);
+  }
+
+  void find_blocks() {
+    AddressMap& map = definition_.device->addresses();
+    for (const TapeEntry& entry : definition_.entries) {
+      if (entry.what != TapeEntry::What::kRecord) continue;
+      for_each_address(record_of(entry), [&](const AddressSite& site) {
+        if (site.address == 0) return;
+        const std::optional<AddressMap::Block> block = map.find(site.address);
+        if (!block) {
+          note(entry, "has " + place_of(site, definition_.nodes[entry.node].name) +
+                          " in memory that Slipway does not know, which is neither compared nor put back");
+          return;
+        }
+        if (std::none_of(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.id == block->id; }))
+          blocks_.push_back(*block);
+      });
+    }
+  }
+
+  const RecordHeader& record_of(const TapeEntry& entry) const {
+    return *reinterpret_cast<const RecordHeader*>(core_.records() + entry.at);
+  }
+
+  Snapshot take() const {
+    Snapshot taken;
+    for (const AddressMap::Block& block : blocks_) {
+      taken.emplace_back(block.bytes);
+      stream_.copy_to_host(taken.back().data(), DevicePtr{block.address}, block.bytes);
+    }
+    stream_.synchronize(options_.limit);
+    return taken;
+  }
+  void restore() const {
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      stream_.copy_to_device(DevicePtr{blocks_[i].address}, start_[i].data(), blocks_[i].bytes);
+    stream_.synchronize(options_.limit);
+  }
+
+  void recover() const {
+    try {
+      core_.recover();
+    } catch (const Error&) {
+      // What failed is told, not this.
+    }
+    stream_.recover();
+  }
+
+  void compare() {
+    replay(core_);
+    const Snapshot replayed = take();
+    const std::size_t all = definition_.entries.size();
+    const Snapshot eager = run_nodes(all);
+    result_.nodes_run = nodes_run_;
+    const std::optional<Difference> last = differ(eager, replayed);
+    if (!last) return;
+    result_.equal = false;
+    // Beginnings of the graph: the first `same` entries come out equal, the first `other` do not.
+    std::size_t same = 0, other = all;
+    Difference difference = *last;
+    bool reproduced = false;
+    while (other - same > 1) {
+      const std::size_t middle = same + (other - same) / 2;
+      const std::optional<Difference> here = replay_beginning(middle);
+      if (here) other = middle, difference = *here, reproduced = true;
+      else same = middle;
+    }
+    if (!reproduced && all > 1 && !replay_beginning(all))
+      result_.notes.push_back("replays of the graph's beginnings did not differ: it may be a matter of chance");
+    report(definition_.entries[other - 1], difference);
+  }
+
+  void report(const TapeEntry& entry, const Difference& difference) {
+    result_.node = entry.node;
+    result_.node_name = definition_.nodes[entry.node].name;
+    result_.block_bytes = blocks_[difference.block].bytes;
+    result_.offset_bytes = difference.offset;
+    result_.difference = "behind node " + std::to_string(entry.node) + " ('" + result_.node_name + "') of graph '" +
+                         definition_.name + "' a replay and its nodes one at a time differ at byte " +
+                         std::to_string(difference.offset) + " of a memory block of " +
+                         std::to_string(result_.block_bytes) + " bytes";
+  }
+
+  void replay(ExecutableCore& core) const {
+    const Step step = core.launch(stream_.impl(), values_);
+    core.wait(step.number, definition_.device->deadline(options_.limit.count()));
+    stream_.synchronize(options_.limit);
+  }
+
+  std::optional<Difference> replay_beginning(std::size_t entries) {
+    restore();
+    {
+      auto core = std::make_shared<ExecutableCore>(beginning(entries), core_.options());
+      const ExecutableImpl owner(core);  // ends its helper thread
+      replay(*core);
+    }
+    const Snapshot replayed = take();
+    return differ(run_nodes(entries), replayed);
+  }
+
+  std::shared_ptr<const DefinitionImpl> beginning(std::size_t entries) const {
+    auto part = std::make_shared<DefinitionImpl>();
+    const DefinitionImpl& d = definition_;
+    part->device = d.device;
+    part->generation = d.generation;
+    part->capture_id = d.capture_id;
+    part->name = d.name;
+    part->uses = d.uses;
+    part->mark_count = d.mark_count;
+    part->nodes = d.nodes;
+    part->variables = d.variables;
+    part->operations = d.operations;
+    part->specialised = d.specialised;
+    part->addresses = std::make_unique<WatchedAddresses>(d.device);
+    part->children = d.children;
+    part->block_bytes = d.block_bytes;
+    part->initial_block = d.initial_block;
+    part->resources = d.resources;
+    part->entries.assign(d.entries.begin(), d.entries.begin() + static_cast<std::ptrdiff_t>(entries));
+    for (TapeEntry& entry : part->entries) {
+      if (entry.what != TapeEntry::What::kRecord) continue;
+      Status why;
+      std::byte* place = part->records.reserve(entry.bytes, why);
+      why.throw_if_error();
+      std::memcpy(place, core_.records() + entry.at, entry.bytes);
+      entry.at = part->records.size_bytes();
+      (void)part->records.commit(entry.bytes);
+    }
+    part->serial = lay_out(*part, std::nullopt);
+    for (std::uint32_t b = 0; b < d.branches.size(); ++b) part->branches.push_back(lay_out(*part, b));
+    return part;
+  }
+
+  // The first entries' nodes, one at a time.
+  Snapshot run_nodes(std::size_t entries) {
+    restore();
+    std::vector<std::byte> block = values_;
+    for (std::size_t i = 0; i < definition_.operations.size(); ++i)
+      (void)evaluate(definition_, i, block.data(), core_.scratch());
+    nodes_run_ = 0;
+    for (std::size_t i = 0; i < entries; ++i) {
+      if (definition_.entries[i].what == TapeEntry::What::kRecord) run_node(definition_.entries[i], block);
+    }
+    return take();
+  }
+
+  void run_node(const TapeEntry& entry, const std::vector<std::byte>& block) {
+    const RecordHeader& header = record_of(entry);
+    if (header.kind == RecordKind::kCopy && static_cast<CopyDirection>(header.flags) == CopyDirection::kDeviceToHost)
+      return;
+    record_.resize((entry.bytes + sizeof(Aligned) - 1) / sizeof(Aligned));
+    auto* record = reinterpret_cast<std::byte*>(record_.data());
+    std::memcpy(record, &header, entry.bytes);
+    for (std::uint32_t i = entry.first_use; i < entry.first_use + entry.use_count; ++i) {
+      const ValueUse& use = definition_.uses[i];
+      std::memcpy(record + use.to, block.data() + use.from, use.bytes);
+    }
+    stream_.impl()->submit(record, entry.bytes, definition_.nodes[entry.node].name, [](StreamCounters&) {});
+    stream_.synchronize(options_.limit);
+    ++nodes_run_;
+  }
+
+  std::optional<Difference> differ(const Snapshot& a, const Snapshot& b) const {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const auto at = options_.tolerance > 0 ? (options_.elements == DType::kF64 ? differ_as<double>(a[i], b[i])
+                                                                                 : differ_as<float>(a[i], b[i]))
+                                             : differ_bits(a[i], b[i]);
+      if (at) return Difference{i, *at};
+    }
+    return std::nullopt;
+  }
+  static std::optional<std::uint64_t> differ_bits(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+    const auto at = std::mismatch(a.begin(), a.end(), b.begin()).first;
+    if (at == a.end()) return std::nullopt;
+    return static_cast<std::uint64_t>(at - a.begin());
+  }
+  template <class T>
+  std::optional<std::uint64_t> differ_as(const std::vector<std::byte>& a, const std::vector<std::byte>& b) const {
+    std::size_t at = 0;
+    for (; at + sizeof(T) <= a.size(); at += sizeof(T)) {
+      T x, y;
+      std::memcpy(&x, a.data() + at, sizeof x);
+      std::memcpy(&y, b.data() + at, sizeof y);
+      const bool close = x == y || (std::isnan(x) && std::isnan(y)) ||
+                         std::abs(static_cast<double>(x) - static_cast<double>(y)) <= options_.tolerance;
+      if (!close) return at;
+    }
+    const std::vector<std::byte> rest_a(a.begin() + static_cast<std::ptrdiff_t>(at), a.end()),
+        rest_b(b.begin() + static_cast<std::ptrdiff_t>(at), b.end());
+    const auto rest = differ_bits(rest_a, rest_b);
+    if (rest) return at + *rest;
+    return std::nullopt;
+  }
+
+  struct alignas(kRecordAlignment) Aligned {
+    std::byte bytes[kRecordAlignment];
+  };
+  ExecutableCore& core_;
+  const DefinitionImpl& definition_;
+  const Stream& stream_;
+  const std::vector<std::byte> values_;
+  const SelfCheckOptions options_;
+  std::vector<AddressMap::Block> blocks_;
+  Snapshot start_;
+  std::vector<Aligned> record_;
+  std::size_t nodes_run_ = 0;
+  SelfCheckResult result_;
+};
+
+}  // namespace
+}  // namespace internal
+
+SelfCheckResult self_check(const ExecutableGraph& graph, const Stream& stream, const StepValues& values,
+                           const SelfCheckOptions& options) {
+  internal::ExecutableImpl& impl = internal::deref(graph, "the graph");
+  (void)internal::deref(stream, "the stream");
+  const internal::DefinitionImpl& definition = impl.core->definition();
+  internal::check_same_device(*definition.device, stream.impl()->device(), "the stream");
+  if (stream.impl()->capture()) {
+    throw Error(ErrorCode::kFailedPrecondition, "graph '" + definition.name +
+                                                    "' was to be checked on a stream that is being captured; end the "
+                                                    "capture first");
+  }
+  if (options.tolerance < 0 || (options.elements != DType::kF32 && options.elements != DType::kF64)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a self-check compares with a tolerance of at least 0, as f32 or f64, and got " +
+                    std::to_string(options.tolerance) + " and " + name_of(options.elements));
+  }
+  return internal::SelfCheck(*impl.core, stream, impl.bytes_of(values), options).run();
+}
+
+}  // namespace slipway
