@@ -310,6 +310,8 @@ struct GraphCounters {
   std::uint64_t published = 0;
   std::uint64_t operation_calls = 0;
   std::uint64_t cancelled = 0;
+  std::uint64_t unchanged = 0;  // where updates are work of the device: steps that had the last one's values, for which
+                                // only the gates were set
   std::uint64_t rebinds = 0;
 };
 
@@ -328,7 +330,8 @@ class SLIPWAY_API ExecutableGraph {
   // stays open: publish it again, or cancel it. Where the values come first, submitted() is false and no step is left.
   Step launch(const Stream& stream, const StepValues& values) const;
 
-  // The same in two parts: the replay runs up to its first gate and waits there for publish().
+  // The same in two parts: the replay runs up to its first gate and waits there for publish(). Unsupported on devices
+  // with resettable gates, which take a replay and its values together.
   Step launch_open(const Stream& stream, Publisher publisher = Publisher::kThisThread) const;
   void publish(Step step, const StepValues& values) const;
 
@@ -358,7 +361,8 @@ class SLIPWAY_API ExecutableGraph {
   void wait(Step step, WaitLimit limit = kDefaultWaitLimit) const;
   bool passed(Step step) const;
 
-  Tier tier() const;  // the one in use, never kAuto
+  Tier tier() const;       // the one in use, never kAuto
+  unsigned depth() const;  // likewise: 1 on devices with resettable gates
   GraphCounters counters() const;
 
   explicit operator bool() const noexcept { return impl_ != nullptr; }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/simulated.h"
 
 namespace slipway::internal {
 namespace {
@@ -29,11 +30,18 @@ unsigned available_processors(std::span<const unsigned> more) noexcept {
 
 void SpinTurn::yield() noexcept { ::sched_yield(); }
 
-bool Parker::park(std::int64_t deadline_ns) noexcept {
+bool Parker::park(std::int64_t deadline_ns, const void* progress, std::uint64_t number) noexcept {
   std::uint32_t expected = kNothing;
   if (!word_.compare_exchange_strong(expected, kAsleep, std::memory_order_acquire)) {
     word_.store(kNothing, std::memory_order_relaxed);  // it was kWoken: the wake-up is used up
     return true;
+  }
+  if (SimulatedThreads* const simulation = t_simulated) {
+    const auto woken = [](const void* word) {
+      return static_cast<const std::atomic<std::uint32_t>*>(word)->load(std::memory_order_acquire) == kWoken;
+    };
+    simulation->sleep({"progress", progress, number}, woken, &word_, deadline_ns);
+    return word_.exchange(kNothing, std::memory_order_acquire) == kWoken;
   }
   for (;;) {
     timespec at{};

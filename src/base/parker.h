@@ -40,7 +40,8 @@ class Parker {
  public:
   // Sleeps until unpark() or the deadline (now_ns() time). An unpark() that came before counts, once.
   // Returns false when the deadline passed first.
-  bool park(std::int64_t deadline_ns) noexcept;
+  // `progress` and `number` are what it sleeps for, for a simulation (base/simulated.h).
+  bool park(std::int64_t deadline_ns, const void* progress = nullptr, std::uint64_t number = 0) noexcept;
 
   // Everything written before it is visible to the thread that it wakes.
   void unpark() noexcept;

@@ -14,6 +14,7 @@
 #include "device/open_captures.h"
 #include "device/owed.h"
 #include "device/retire.h"
+#include "device/update_stream.h"
 
 namespace slipway::internal {
 
@@ -47,6 +48,7 @@ class DeviceImpl {
   AddressMap& addresses() noexcept { return addresses_; }
   RetireList& retired() noexcept { return retired_; }
   OwedUpdates& owed() noexcept { return owed_; }
+  UpdateStream& updates() noexcept { return updates_; }
   HookChain& hooks() noexcept { return *hooks_; }
   const std::shared_ptr<HookChain>& shared_hooks() const noexcept { return hooks_; }
 
@@ -85,6 +87,7 @@ class DeviceImpl {
   AddressMap addresses_;
   OwedUpdates owed_;
   RetireList retired_;
+  UpdateStream updates_;
   std::shared_ptr<HookChain> hooks_;
   std::mutex streams_mutex_;
   struct Entry {

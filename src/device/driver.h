@@ -129,6 +129,14 @@ class DriverModule {
   virtual Result<std::unique_ptr<KernelCode>> kernel(const std::string& name, const Signature* signature) = 0;
 };
 
+// How the gates of replays work on a device, and what that asks of whoever updates.
+struct GateTraits {
+  bool resettable = false;    // events that replays wait for and reset, set by work on a stream; else they count steps
+  bool record_first = false;  // resettable: the event must be set before anybody waits for it, so updates come first
+  bool wait_before = false;   // resettable: where the update stream waits for a replay: before the next is submitted,
+                              // else behind the update
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -169,6 +177,7 @@ class Driver {
   // Whether the values of a replay are read when the work that needs them runs, or when it is handed over, so that
   // replays are cut at their gates (engine/replay_program.h).
   virtual bool reads_values_late() const { return false; }
+  virtual GateTraits gates() const { return {}; }
   virtual std::vector<testing::StoredWork> take_stored() { return {}; }
   virtual void* native_handle() = 0;
 };

@@ -1,7 +1,6 @@
 #include "device/stream_impl.h"
 
 #include <cstring>
-#include <thread>
 #include <utility>
 
 namespace slipway::internal {
@@ -41,7 +40,7 @@ StreamImpl::Submission::Submission(StreamImpl& stream) : stream_(stream) {
     }
     stream.leave();
   }
-  lock_ = std::unique_lock(stream.mutex_, std::try_to_lock);
+  lock_ = std::unique_lock<Mutex>(stream.mutex_, std::try_to_lock);
   if (!lock_.owns_lock()) {
     const BlockingScope scope(stream.device_->rules());
     lock_.lock();
@@ -51,7 +50,7 @@ StreamImpl::Submission::Submission(StreamImpl& stream) : stream_(stream) {
   if (store_then_load_rare(stream.owner_, kShared, stream.entered_, stream.asymmetric_) == Entered::kNo) return;
   const BlockingScope scope(stream.device_->rules());
   // The owner is inside one submission: it leaves at the latest when its wait for room runs out.
-  while (stream.entered_.load(std::memory_order_acquire) != Entered::kNo) std::this_thread::yield();
+  while (stream.entered_.load(std::memory_order_acquire) != Entered::kNo) pause_between_looks();
 }
 
 void StreamImpl::Submission::release() noexcept {

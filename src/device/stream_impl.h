@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/fence.h"
+#include "base/simulated.h"
 #include "base/thread_id.h"
 #include "device/capture_target.h"
 #include "device/device_impl.h"
@@ -131,7 +132,7 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
    private:
     StreamImpl& stream_;
     bool biased_ = false;
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<Mutex> lock_;
   };
   // Writes the record, gives up the right to submit and kicks. Internal marks give a
   // deadline: they are submitted on a failed stream too.
@@ -157,7 +158,7 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   std::uint64_t base_;  // the sink may have been used before: its count at the beginning
   std::uint32_t generation_;
   bool captures_native_work_;
-  std::mutex mutex_;
+  Mutex mutex_;
   mutable std::mutex capture_mutex_;
   std::shared_ptr<CaptureTarget> capture_;  // under capture_mutex_; kSlowCaptured says when to look
   std::atomic<bool> failure_told_{false};

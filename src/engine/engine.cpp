@@ -38,7 +38,8 @@ std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_
 Engine::Engine(const EngineOptions& options, WalkFunction walk, void* executor)
     : options_(options), walk_(walk), executor_(executor) {
   if (available_processors(options_.affinity) == 1) options_.spin_ns = 0;  // nothing spins against itself
-  parked_.reserve(options_.workers);                                       // going to sleep allocates nothing
+  host_thread_.set_stepped(is_stepped());
+  parked_.reserve(options_.workers);  // going to sleep allocates nothing
   for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>());
   unsigned started = 0;
   try {
@@ -225,9 +226,43 @@ void Engine::run_inline(Lane& lane) {
 }
 
 void Engine::drain_inline() {
+  if (is_stepped()) return options_.became_ready(options_.context);
   if (t_draining == this) return;  // the outermost call goes on
   const DrainScope scope(this);
   while (Lane* lane = take_ready()) run_inline(*lane);
+}
+
+void Engine::kick_stepped(Lane& lane) {
+  ConsumerState expected = ConsumerState::kDetached;
+  if (!lane.state().compare_exchange_strong(expected, ConsumerState::kReady, std::memory_order_seq_cst)) return;
+  push_ready(lane);
+  options_.became_ready(options_.context);
+}
+
+void Engine::list_ready(std::vector<Lane*>& lanes) {
+  const std::lock_guard lock(mutex_);
+  for (const ReadyQueue& queue : ready_) {
+    for (Lane* lane = queue.first; lane; lane = lane->next_ready) lanes.push_back(lane);
+  }
+}
+
+void Engine::run_turn(Lane& lane) {
+  {
+    const std::lock_guard lock(mutex_);
+    ready_[bucket_of(lane)].remove(lane);
+    ready_count_.fetch_sub(1, std::memory_order_relaxed);
+    lane.state().store(ConsumerState::kRunning, std::memory_order_relaxed);
+  }
+  const CallbackScope scope;
+  switch (walk_(executor_, *this, lane)) {
+    case WalkResult::kBlocked: return;
+    case WalkResult::kEmpty:
+      if (detach(lane)) return;
+      break;
+    case WalkResult::kTurn: break;
+  }
+  lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+  push_ready(lane);
 }
 
 Engine::Worker* Engine::take_parked() {

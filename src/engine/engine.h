@@ -42,6 +42,10 @@ struct EngineOptions {
   std::int64_t spin_ns = 1'000'000;  // how long an idle worker looks around before it parks
   std::vector<unsigned> affinity;    // processors that the workers are bound to, in turn; empty: not bound
   std::string thread_name = "slipway";
+  // In-line, but nothing runs by itself: whoever drives the engine chooses among what is ready and runs it one turn at
+  // a time. It is told when something has become ready.
+  void (*became_ready)(void* context) = nullptr;
+  void* context = nullptr;
 };
 
 // A launch whose blocks several workers run.
@@ -62,6 +66,9 @@ class Engine {
   ~Engine();
 
   bool is_inline() const noexcept { return options_.workers == 0; }
+  bool is_stepped() const noexcept { return options_.became_ready != nullptr; }
+  // In-line ones that are not stepped run host functions where the lane runs.
+  bool posts_host_functions() const noexcept { return !is_inline() || is_stepped(); }
   const EngineOptions& options() const noexcept { return options_; }
 
   // Lanes live as long as the engine; one that is given back is used again, its counts going on.
@@ -75,6 +82,11 @@ class Engine {
 
   // Threaded engines: hands a host function to the thread for them; the lane is blocked until it has run.
   HostThread& host_thread() noexcept { return host_thread_; }
+
+  // --- Stepped engines: by who drives them ---
+  void kick_stepped(Lane& lane);
+  void list_ready(std::vector<Lane*>& lanes);  // appends them
+  void run_turn(Lane& lane);                   // one that is ready
 
   // Runs job.run over all of it, with the help of idle workers. Throws the first exception of any chunk.
   void spread(SpreadJob& job);
@@ -112,6 +124,12 @@ class Engine {
       Lane* lane = first;
       if (lane) first = lane->next_ready;
       return lane;
+    }
+    void remove(const Lane& lane) noexcept {
+      Lane* before = nullptr;
+      for (Lane* at = first; at != &lane; at = at->next_ready) before = at;
+      (before ? before->next_ready : first) = lane.next_ready;
+      if (last == &lane) last = before;
     }
   };
   static constexpr std::size_t kPolledSlots = 16;

@@ -46,9 +46,33 @@ HostThread::~HostThread() {
 void HostThread::post(std::shared_ptr<HostFunction> function, std::uint64_t sequence,
                       std::function<void(Status)> done) {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { main(); });
+  if (!stepped_ && !thread_.joinable()) thread_ = std::thread([this] { main(); });
   items_.push_back({std::move(function), sequence, std::move(done)});
   changed_.notify_one();
+}
+
+void HostThread::run(Item item) {
+  Status outcome = run_host_function(*item.function, item.sequence);
+  {
+    const CallbackScope scope;  // destructors of captured data are the user's code too
+    item.function.reset();
+  }
+  item.done(std::move(outcome));
+}
+
+bool HostThread::has_posted() {
+  const std::lock_guard lock(mutex_);
+  return !items_.empty();
+}
+
+void HostThread::run_next() {
+  Item item;
+  {
+    const std::lock_guard lock(mutex_);
+    item = std::move(items_.front());
+    items_.pop_front();
+  }
+  run(std::move(item));
 }
 
 void HostThread::main() {
@@ -59,12 +83,7 @@ void HostThread::main() {
     Item item = std::move(items_.front());
     items_.pop_front();
     lock.unlock();
-    Status outcome = run_host_function(*item.function, item.sequence);
-    {
-      const CallbackScope scope;  // destructors of captured data are the user's code too
-      item.function.reset();
-    }
-    item.done(std::move(outcome));
+    run(std::move(item));
     lock.lock();
   }
   exited_ = true;

@@ -28,6 +28,11 @@ class HostThread {
   // Takes its share of the payload over. `done` is called on the host thread, after the payload was destroyed.
   void post(std::shared_ptr<HostFunction> function, std::uint64_t sequence, std::function<void(Status)> done);
 
+  // A stepped engine's: there is no thread, and run_next() runs what is posted.
+  void set_stepped(bool stepped) noexcept { stepped_ = stepped; }
+  bool has_posted();
+  void run_next();
+
   // Finishes the function that runs, drops the rest (their `done` is not called). False when it is still busy
   // at the deadline: the thread is then left alone, and what it may touch must be leaked.
   bool stop(std::int64_t deadline_ns);
@@ -39,11 +44,13 @@ class HostThread {
     std::function<void(Status)> done;
   };
   void main();
+  static void run(Item item);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> items_;
   std::thread thread_;
+  bool stepped_ = false;
   bool stopping_ = false;
   bool exited_ = false;
 };

@@ -79,6 +79,7 @@ class Lane final : public Ring, public Resumable {
   std::uint64_t replay_at = 0;       // the place in the tape of the replay at read_position; 0: not begun
   // For the timeline: when the replay came to what it stands at, a gate or a host function. 0: not known.
   std::int64_t stands_since = 0;
+  bool in_task = false;        // in simulations: the launch that it stands at has begun
   int polled_slot = -1;        // under the engine's mutex
   Lane* next_ready = nullptr;  // under the engine's mutex, while the state is kReady
 

@@ -25,7 +25,7 @@ class LaneQueue final : public NativeQueue {
   NativeWork* work_ = nullptr;  // null once the stream's handle is gone
 };
 
-class LaneStream final : public DriverStream {
+class LaneStream : public DriverStream {
  public:
   LaneStream(Engine& engine, Lane* lane, const WaitRules& rules) : engine_(engine), lane_(lane), rules_(rules) {}
   ~LaneStream() override { engine_.release_lane(lane_); }

@@ -63,7 +63,7 @@ bool Progress::wait(std::uint64_t sequence, std::int64_t spin_ns, std::int64_t d
     }
     waiters_.push_back({sequence, nullptr, &parker});
   }
-  if (parker.park(deadline_ns)) {
+  if (parker.park(deadline_ns, this, sequence)) {
     // announce() may still hold the lock in which it woke us: pass through it, so that the parker may die.
     const std::lock_guard lock(mutex_);
     return true;

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "base/rules.h"
 #include "record/kernel_code.h"
 
 namespace slipway::internal {
@@ -25,7 +26,7 @@ void OrderedProgress::complete(std::uint64_t step, Freed& freed) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t now = progress_.completed();
   if (step <= now) return;
-  if (step == now + 1) advance_locked(step, freed);
+  if (step == now + 1 || !SLIPWAY_RULE(kContiguousGates)) advance_locked(step, freed);
   else early_.push_back(step);
 }
 
@@ -69,6 +70,7 @@ ReplayProgram::ReplayProgram(std::span<const TapeLayout> branches, ReplayLayout 
   }
   blocks_ = std::make_unique<std::byte[]>(std::size_t{layout_.depth} * std::max(layout_.block_bytes, 1U));
   gates_ = std::make_unique<OrderedProgress[]>(layout_.gate_count);
+  if (layout_.resettable) events_ = std::make_unique<GateEvent[]>(layout_.gate_count);
 }
 
 void ReplayProgram::make_calls(Branch& b) {
@@ -134,9 +136,14 @@ void ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed& freed) 
       cancelled_from_ = std::min(cancelled_from_, from_step);
     }
     last = begun();
-    any_cancelled_.store(true, std::memory_order_release);
+    if (SLIPWAY_RULE(kCauseBeforeGates)) any_cancelled_.store(true, std::memory_order_release);
   }
-  for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete_up_to(last, freed);
+  if (!SLIPWAY_RULE(kCancelOpensGates)) return;
+  for (std::uint32_t i = 0; i < layout_.gate_count; ++i) {
+    gates_[i].complete_up_to(last, freed);
+    // Signals that are lost here do no harm: whoever passes sees the cause, and recover() resets all.
+    if (events_) events_[i].set(freed);
+  }
 }
 
 Status ReplayProgram::cancellation_of(std::uint64_t step) const {
@@ -157,6 +164,8 @@ Status ReplayProgram::recover() {
   }
   cancelled_ = false;
   cancelled_to_ = begun();
+  // A step that was skipped has left some of them set.
+  for (std::uint32_t i = 0; events_ && SLIPWAY_RULE(kRezero) && i < layout_.gate_count; ++i) events_[i].reset();
   return {};
 }
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/gate_event.h"
 #include "engine/progress.h"
 #include "record/record.h"
 
@@ -78,6 +79,7 @@ struct ReplayLayout {
   // A tape for each slot instead of one: a step's values are then fixed once its gates are passed, whatever later
   // steps bring, as on devices that take values when work is handed over.
   bool own_tapes = false;
+  bool resettable = false;  // gates are events that the tape waits for and resets (engine/gate_event.h)
 };
 
 class ReplayProgram {
@@ -100,6 +102,7 @@ class ReplayProgram {
 
   Progress& gate(std::uint32_t index) noexcept { return gates_[index].progress(); }
   Progress& done() noexcept { return done_.progress(); }
+  GateEvent& event(std::uint32_t gate) noexcept { return events_[gate]; }
   std::byte* block(std::uint64_t step) noexcept {
     return blocks_.get() + step % layout_.depth * std::size_t{layout_.block_bytes};
   }
@@ -190,6 +193,7 @@ class ReplayProgram {
   std::vector<Branch> branches_;
   std::unique_ptr<std::byte[]> blocks_;
   std::unique_ptr<OrderedProgress[]> gates_;
+  std::unique_ptr<GateEvent[]> events_;  // where gates are resettable
   OrderedProgress done_;
   OrderedProgress sides_;
 

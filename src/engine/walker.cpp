@@ -37,6 +37,9 @@ std::string name_of_record(const RecordHeader& header) {
     case RecordKind::kEventWait: return "wait";
     case RecordKind::kGroup: return "group";
     case RecordKind::kOpenGate: return "gate";
+    case RecordKind::kWaitGate: return "gate wait";
+    case RecordKind::kResetGate: return "gate reset";
+    case RecordKind::kUpdate: return "update";
     case RecordKind::kCondition: return name_of(record_cast<ConditionRecord>(header));
     case RecordKind::kJump: return "jump";
     case RecordKind::kReplay: return record_cast<ReplayRecord>(header).program->name();

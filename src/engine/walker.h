@@ -5,6 +5,7 @@
 //   void event(const EventRecord&, RecordKind);        told of marks and waits that were passed
 //   void host_function(const HostFunctionRecord&);     told of it before it runs
 //   DriverEnvironment& environment();
+// One of a simulation has `Steps` (engine/walker_simulated.h): it is told of more, and given one record or node a turn.
 // and uses `&walk<Executor>` as its WalkFunction. Everything else about records is here.
 #pragma once
 
@@ -15,11 +16,12 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/rules.h"
 #include "device/driver.h"
 #include "engine/conditional.h"
-#include "engine/engine.h"
 #include "engine/lane_event.h"
-#include "engine/replay_program.h"
+#include "engine/tape_calls.h"
+#include "engine/walk_event.h"
 
 namespace slipway::internal {
 
@@ -38,6 +40,9 @@ Status failure_of_launch(const KernelCode& code, std::uint64_t sequence);
 
 template <class Executor>
 class Walker {
+  static constexpr bool kSimulated = requires { typename Executor::Steps; };
+  friend struct SimulatedWalk;
+
  public:
   Walker(Executor& executor, Engine& engine, Lane& lane)
       : executor_(executor), engine_(engine), lane_(lane), at_(lane.read_position.load(std::memory_order_relaxed)) {}
@@ -58,7 +63,7 @@ class Walker {
         at_ += header.size_bytes;
         // Room is given back in large pieces, so that the submitter's line is not taken for each record.
         if (at_ - given_back_ > lane_.capacity_bytes() / 4) give_back();
-        if (++done == kTurnRecords) return leave(WalkResult::kTurn);
+        if (++done == (kSimulated ? 1 : kTurnRecords)) return leave(WalkResult::kTurn);
       }
     }
   }
@@ -96,9 +101,16 @@ class Walker {
       case RecordKind::kReplay:
         if (!replay(record_cast<ReplayRecord>(header), sequence)) return false;
         break;
+      case RecordKind::kUpdate:
+        if constexpr (kSimulated) {
+          if (!Executor::Steps::update(*this, record_cast<UpdateRecord>(header), sequence)) return false;
+        }
+        break;
       case RecordKind::kGroup:  // on tapes only
       case RecordKind::kOpenGate:
       case RecordKind::kCall:
+      case RecordKind::kWaitGate:
+      case RecordKind::kResetGate:
       case RecordKind::kCondition:
       case RecordKind::kJump:
       case RecordKind::kPad: break;
@@ -145,6 +157,7 @@ class Walker {
     if (source.completed() >= count) return false;
     if (!log_) lane_.stands_since = 0;  // what a timeline that is off by now left behind
     leave(WalkResult::kBlocked);
+    if constexpr (kSimulated) Executor::Steps::blocks(*this, source, count);
     return source.add_waiter(count, &lane_,
                              [&] { lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst); });
   }
@@ -153,7 +166,11 @@ class Walker {
   bool replay(const ReplayRecord& record, std::uint64_t sequence) {
     ReplayProgram& program = *record.program;
     const std::uint64_t step = record.step;
-    if (record.branch == 0 && lane_.replay_at == 0 && blocks_on(program.done(), step - 1)) return false;
+    if (SLIPWAY_RULE(kSerialSteps) && record.branch == 0 && lane_.replay_at == 0 && blocks_on(program.done(), step - 1))
+      return false;
+    if constexpr (kSimulated) {
+      if (lane_.replay_at == 0) Executor::Steps::tell(*this, WalkEvent::What::kStepBegins, record);
+    }
     Status cause = program.cancellation_of(step);
     const std::byte* const tape = program.tape(record.branch, step);
     const std::byte* const end = tape + program.tape_bytes(record.branch);
@@ -161,14 +178,23 @@ class Walker {
     unsigned turns = 0;
     try {
       while (cause.ok()) {
-        if (!log_) [[likely]]
-          run_launches(at, end);
+        if constexpr (!kSimulated) {
+          if (!log_) [[likely]]
+            run_launches(at, end);
+        }
         if (at == end) break;
         const auto& header = *reinterpret_cast<const RecordHeader*>(at);
         lane_.replay_at = static_cast<std::uint64_t>(at - tape);
+        if constexpr (kSimulated) {
+          if (Executor::Steps::begins_task(*this, record, header)) return Executor::Steps::end_turn(*this);
+        }
         std::int64_t distance = header.size_bytes;
         if (!node(header, record, sequence, cause, distance)) return false;
         at += distance;
+        if constexpr (kSimulated) {
+          lane_.replay_at = static_cast<std::uint64_t>(at - tape);
+          if (cause.ok()) return Executor::Steps::end_turn(*this);
+        }
         if (distance < 0 && ++turns == kTurnRecords && cause.ok()) {
           // A loop gives others a look, as many records do. It may last until one of them has done something.
           lane_.replay_at = static_cast<std::uint64_t>(at - tape);
@@ -186,6 +212,7 @@ class Walker {
     lane_.replay_at = 0;
     lane_.resumed = false;  // a host function that was out while its step was cancelled
     lane_.stands_since = 0;
+    if constexpr (kSimulated) Executor::Steps::tell(*this, WalkEvent::What::kStepEnds, record);
     if (log_) [[unlikely]]
       log_->ended(sink(), sequence, now_ns());  // before anybody sees that the step has passed
     end_replay(record, sequence, std::move(cause));
@@ -204,15 +231,6 @@ class Walker {
       record.program->finish(record.step, freed_);
     }
     resume_all(freed_);
-  }
-
-  static const RecordHeader& header_at(const std::byte* place) noexcept {
-    return *reinterpret_cast<const RecordHeader*>(place);
-  }
-  static const KernelCode& code_at(const ReplayProgram& program, std::uint64_t branch, std::uint64_t step,
-                                   const std::byte* place) noexcept {
-    if (header_at(place).kind == RecordKind::kLaunch) return *record_cast<LaunchRecord>(header_at(place)).code;
-    return program.code_of_call(branch, static_cast<std::uint64_t>(place - program.tape(branch, step)));
   }
 
   // The launches from here on, up to something else. Where one throws, `at` is at it.
@@ -237,40 +255,6 @@ class Walker {
     at = next;
   }
 
-  // The calls from here on; there is one. What the next one calls is read before this one runs, and so is known when
-  // this one returns: a processor that guessed the call wrongly finds out at once.
-  static void run_calls(const std::byte*& at) {
-    const std::byte* next = at;
-    KernelEntry entry = record_cast<CallRecord>(header_at(next)).entry;
-    for (bool more = true; more;) {
-      at = next;
-      const auto& call = record_cast<CallRecord>(header_at(next));
-      next += call.header.size_bytes;
-      more = header_at(next).kind == RecordKind::kCall;
-      const KernelEntry following = record_cast<CallRecord>(header_at(next)).entry;
-      run_call(call, entry);
-      entry = following;
-    }
-    at = next;
-  }
-  static void run_call(const CallRecord& call, KernelEntry entry) {
-    const std::byte* const arguments = reinterpret_cast<const std::byte*>(&call) + call.header.payload_offset;
-    if ((call.header.flags & kLaunchHasExtent) == 0) {
-      static constexpr Block kOnlyBlock{};
-      return entry(arguments, kOnlyBlock, nullptr);
-    }
-    const auto& extent = *reinterpret_cast<const LaunchExtent*>(&call + 1);
-    Block block;
-    block.grid = extent.grid;
-    block.size = extent.block;
-    if (block.grid.x == 0 || block.grid.y == 0) return;  // only an update can say so; the loops would turn for nothing
-    for (; block.index.z < block.grid.z; ++block.index.z, block.index.y = 0) {
-      for (; block.index.y < block.grid.y; ++block.index.y, block.index.x = 0) {
-        for (; block.index.x < block.grid.x; ++block.index.x) entry(arguments, block, nullptr);
-      }
-    }
-  }
-
   // One record of a tape; `distance`: how far on the next one lies. False: the lane is blocked there, and no longer
   // ours.
   bool node(const RecordHeader& header, const ReplayRecord& replay, std::uint64_t sequence, Status& cause,
@@ -280,7 +264,12 @@ class Walker {
     std::int64_t started_ns = log_ ? now_ns() : 0;
     switch (header.kind) {
       case RecordKind::kLaunch:
-      case RecordKind::kCall: launch_logged(header, replay, sequence); return true;
+      case RecordKind::kCall:
+        if constexpr (kSimulated) {
+          if (!log_) return Executor::Steps::launch(*this, header);
+        }
+        launch_logged(header, replay, sequence);
+        return true;
       case RecordKind::kGroup: return group(replay, record_cast<GroupRecord>(header).group, sequence, cause);
       case RecordKind::kOpenGate:
         program.open_gate(record_cast<GateRecord>(header).gate, step, freed_);
@@ -302,11 +291,18 @@ class Walker {
                        reinterpret_cast<const std::byte*>(&header) + kCopyInlineOffset);
         break;
       case RecordKind::kFill: executor_.fill(record_cast<FillRecord>(header)); break;
+      case RecordKind::kWaitGate:
+        if constexpr (kSimulated)
+          return Executor::Steps::pass(*this, replay, record_cast<GateRecord>(header).gate, cause);
+        break;
+      case RecordKind::kResetGate:
+        if constexpr (kSimulated) Executor::Steps::reset(*this, replay, record_cast<GateRecord>(header).gate);
+        break;
       case RecordKind::kHostFunction:
         if (lane_.resumed) {
           started_ns = std::exchange(lane_.stands_since, 0);
         } else {
-          lane_.stands_since = engine_.is_inline() ? 0 : started_ns;
+          lane_.stands_since = engine_.posts_host_functions() ? started_ns : 0;
         }
         if (!kept_host_function(record_cast<HostFunctionRecord>(header), replay, sequence, cause)) return false;
         break;
@@ -328,6 +324,9 @@ class Walker {
     }
     cause = program.cancellation_of(step);
     if (cause.ok()) program.patch(replay.branch, group, step);
+    if constexpr (kSimulated) {
+      if (cause.ok()) Executor::Steps::tell(*this, WalkEvent::What::kGroup, replay, group.gate);
+    }
     return true;
   }
 
@@ -341,7 +340,7 @@ class Walker {
     }
     executor_.host_function(record);
     auto function = bind_kept(*record.payload, nullptr, replay.program->block(replay.step));
-    if (engine_.is_inline()) {
+    if (!engine_.posts_host_functions()) {
       cause = run_host_function(*function, sequence - lane_.base);
       return true;
     }
@@ -435,7 +434,7 @@ class Walker {
       lane_.resumed = false;
       lane_.payload_handed_over = false;
       outcome = std::exchange(lane_.resume_status, Status());
-    } else if (engine_.is_inline()) {
+    } else if (!engine_.posts_host_functions()) {
       executor_.host_function(record);
       const std::unique_ptr<HostFunction> function(record.payload);
       outcome = run_host_function(*function, sequence - lane_.base);
@@ -468,6 +467,7 @@ class Walker {
       }
       end_replay(record, sequence, Status());
     }
+    if constexpr (kSimulated) Executor::Steps::discard(*this, header);
     discard_payload(header, executor_.environment());  // a lane does not fail at a host function that is out
     lane_.sequence = sequence;
     if (header.kind != RecordKind::kEventMark) {
@@ -489,6 +489,7 @@ class Walker {
   std::uint64_t at_;
   std::uint64_t given_back_ = at_;
   Freed freed_;
+  WalkResult stopped_ = WalkResult::kBlocked;  // why step() returned false
 };
 
 template <class Executor>

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/rules.h"
 #include "graph/capture_impl.h"
 
 namespace slipway::internal {
@@ -21,6 +22,7 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
   layout.depth = options.depth;
   layout.own_tapes = options.tier == Tier::kCut;
   Driver& driver = definition_->device->driver();
+  layout.resettable = driver.gates().resettable;
   if (runs_beside(*definition_, options)) {
     for (std::size_t i = 1; i < definition_->branches.size(); ++i) sides_.push_back(driver.create_stream({}).take());
     program_ = std::make_shared<ReplayProgram>(definition_->branches, std::move(layout));
@@ -102,15 +104,19 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
   return begun.value();
 }
 
-void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step) {
+void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step, bool* submitted) {
   ReplayRecord record{};
   record.header = {sizeof record, RecordKind::kReplay, 0, 0};
   record.program = program_.get();
   record.step = step;
   bool taken = false;
   try {
-    stream->submit_owning([&] { taken = true; }, reinterpret_cast<const std::byte*>(&record), sizeof record,
-                          definition_->name, [](StreamCounters&) {});
+    stream->submit_owning(
+        [&] {
+          taken = true;
+          if (submitted) *submitted = true;
+        },
+        reinterpret_cast<const std::byte*>(&record), sizeof record, definition_->name, [](StreamCounters&) {});
   } catch (...) {
     if (!taken) abandon(step);
     throw;
@@ -166,8 +172,10 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   check_usable(*stream);
   check_values(values);
   if (embedded(stream, values)) return {};
+  if (program_->layout().resettable) return launch_resettable(stream, values);
   OpenStep own;
-  if (definition_->device->environment().blocking || options_.order == Order::kUpdateFirst) {
+  if (SLIPWAY_RULE(kUpdateFirst) &&
+      (definition_->device->environment().blocking || options_.order == Order::kUpdateFirst)) {
     // A launch that blocks would wait for an update that comes after it.
     const auto lock = lock_launches();
     own.step = begin(stream);
@@ -184,11 +192,14 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   }
   std::list<Update> update;  // made before the step, so that nothing can fail behind it
   {
-    const auto lock = lock_launches();
+    auto lock = lock_launches();
     if (options_.updater) update.push_back({0, values});
     own.step = begin(stream);
     if (options_.updater) open_begun(own.step, nullptr);
+    if (!SLIPWAY_RULE(kSubmitInOrder)) lock.unlock();
+    SLIPWAY_POINT("begun", program_.get(), own.step, 0);
     submit(stream, own.step);
+    SLIPWAY_POINT("submitted", program_.get(), own.step, 0);
     count(counts_.replay_first);
   }
   if (options_.updater) {
@@ -211,11 +222,6 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     throw;
   }
   return {own.step};
-}
-
-void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
-  definition_->device->owed().add(
-      {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
 }
 
 void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on) try {
@@ -241,12 +247,21 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
                                                "' was launched without values on a device in blocking mode, where a "
                                                "launch waits for its work; pass the values with the launch");
   }
+  if (program_->layout().resettable) {
+    throw Error(ErrorCode::kUnsupported, "graph '" + definition_->name + "' was launched without values on '" +
+                                             definition_->device->info().uri +
+                                             "', where a replay and its update are submitted together; pass the values "
+                                             "with the launch");
+  }
   std::uint64_t step = 0;
   {
-    const auto lock = lock_launches();
+    auto lock = lock_launches();
     step = begin(stream);
     open_begun(step, publisher == Publisher::kThisThread ? stream.get() : nullptr);
+    if (!SLIPWAY_RULE(kSubmitInOrder)) lock.unlock();
+    SLIPWAY_POINT("begun", program_.get(), step, 0);
     submit(stream, step);
+    SLIPWAY_POINT("submitted", program_.get(), step, 0);
     count(counts_.replay_first);
   }
   return {step};
@@ -262,7 +277,7 @@ ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   for (OpenStep& open : open_) {
     if (open.step != step) continue;
-    if (open.busy) {
+    if (open.busy && SLIPWAY_RULE(kOnePublisher)) {
       throw Error(ErrorCode::kBusy, sentence("is being published by another thread; publish it once"));
     }
     open.busy = true;
@@ -295,39 +310,17 @@ void ExecutableCore::close_open(std::uint64_t step) {
 }
 
 void ExecutableCore::wait_for_slot(std::uint64_t step) {
-  if (step <= options_.depth) return;
+  if (step <= options_.depth || !SLIPWAY_RULE(kWaitForSlot)) return;
   const std::uint64_t needed = step - options_.depth;
   if (program_->done().completed() >= needed) return;
   DeviceImpl& device = *definition_->device;
-  device.owed().check_step(this, needed, "publishing a step").throw_if_error();
+  if (SLIPWAY_RULE(kRefuseOwnWait)) device.owed().check_step(this, needed, "publishing a step").throw_if_error();
   const BlockingScope scope(device.rules());
   if (program_->done().wait(needed, device.rules().spin_ns, device.deadline(-1))) return;
   throw Error(ErrorCode::kTimeout, "the values of step " + std::to_string(step) + " of graph '" + definition_->name +
                                        "' found no room: step " + std::to_string(needed) +
                                        " had not passed within the wait limit. The step stays open; publish it again, "
                                        "or look for what holds the older one");
-}
-
-bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std::byte>& values) {
-  const std::byte* block = program_->block(step);
-  return std::all_of(definition_->variables.begin(), definition_->variables.end(), [&](const Variable& v) {
-    return v.gate != 0 || v.is_random || std::memcmp(block + v.offset, values.data() + v.offset, v.size) == 0;
-  });
-}
-
-void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std::uint32_t gate,
-                                std::int64_t started_ns, std::int64_t ended_ns) {
-  TimelineLog* log = definition_->device->environment().timeline.load(std::memory_order_acquire);
-  if (!log) return;
-  TimelineEntry entry;
-  entry.kind = TimelineEntry::Kind::kUpdate;
-  entry.name = name;
-  entry.subject = definition_->name;
-  entry.step = step;
-  entry.gate = gate;
-  entry.started_ns = started_ns;
-  entry.ended_ns = ended_ns;
-  log->span(std::move(entry), nullptr, program_.get());
 }
 
 void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
@@ -338,15 +331,22 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     check_values(values);
     wait_for_slot(step);
     const std::int64_t started = logs ? now_ns() : 0;
+    if (!SLIPWAY_RULE(kValuesBeforeGate)) {
+      program_->open_gate(0, step, freed);
+      resume_all(freed);
+      SLIPWAY_POINT("gate opened", program_.get(), step, 0);
+    }
     std::memcpy(block, values.data(), values.size());
     if (draws_) {
       draws_->write(step, block);
       draws_->forget(program_->done().completed());
     }
     if (logs) log_update("values", step, 0, started, now_ns());
+    SLIPWAY_POINT("values written", program_.get(), step, 0);
     program_->open_gate(0, step, freed);
     taken.gates_open = 1;
     resume_all(freed);
+    SLIPWAY_POINT("gate opened", program_.get(), step, 0);
   } else if (!parameters_equal(step, values)) {
     throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step) + " of graph '" + definition_->name +
                                                  "' was published again with other values, but launches may have run "
@@ -365,8 +365,10 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
       throw;
     }
     if (logs) log_update(operation.name, step, taken.gates_open, started, now_ns());
+    SLIPWAY_POINT("values written", program_.get(), step, taken.gates_open);
     program_->open_gate(taken.gates_open, step, freed);
     resume_all(freed);
+    SLIPWAY_POINT("gate opened", program_.get(), step, taken.gates_open);
   }
 }
 
@@ -453,6 +455,7 @@ void ExecutableCore::recover() {
     const std::lock_guard lock(mutex_);
     streams = streams_;
   }
+  if (program_->layout().resettable) recover_updates();
   wait_for_cancelled();
   for (const auto& weak : streams) {
     if (const auto stream = weak.lock()) stream->recover();
@@ -474,7 +477,7 @@ void ExecutableCore::wait(std::uint64_t step, std::int64_t deadline_ns) {
                                                  "' was to be waited for, and was not launched; launch it first");
   }
   if (program_->done().completed() < step) {
-    device.owed().check_step(this, step, "waiting for a step").throw_if_error();
+    if (SLIPWAY_RULE(kRefuseOwnWait)) device.owed().check_step(this, step, "waiting for a step").throw_if_error();
     const BlockingScope scope(device.rules());
     if (!program_->done().wait(step, device.rules().spin_ns, deadline_ns)) {
       throw Error(ErrorCode::kTimeout, "step " + std::to_string(step) + " of graph '" + definition_->name +

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "base/simulated.h"
 #include "device/handles.h"
 #include "engine/replay_program.h"
 #include "graph/definition.h"
@@ -65,6 +64,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // The captured records, with addresses as they are now. While nobody rebinds.
   const std::byte* records() const noexcept { return records_.empty() ? definition_->records.data() : records_.data(); }
   Tier tier() const noexcept { return options_.tier; }
+  unsigned depth() const noexcept { return options_.depth; }
+  ReplayProgram& program() noexcept { return *program_; }  // for tests
   bool passed(std::uint64_t step) const { return program_->done().completed() >= step; }
   GraphCounters counters() const;
   Status cancelled_error(std::uint64_t step, ErrorCode code, const std::string& why) const;
@@ -87,7 +88,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   }
   struct Counts {
     std::atomic<std::uint64_t> launches{0}, replay_first{0}, update_first{0}, published{0}, operation_calls{0},
-        cancelled{0}, rebinds{0};
+        cancelled{0}, unchanged{0}, rebinds{0};
   };
 
   void check_usable(StreamImpl& stream);
@@ -97,8 +98,9 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream);
   void remember(const std::shared_ptr<StreamImpl>& stream);
   // Takes launch_mutex_. Whoever has it may stand in a full ring until work runs that needs a lock of this caller's.
-  std::unique_lock<std::mutex> lock_launches();
-  void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
+  std::unique_lock<Mutex> lock_launches();
+  // `submitted` is set once the replay is in its stream; it may throw after that, in blocking mode.
+  void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step, bool* submitted = nullptr);
   void submit_side(std::size_t index, std::uint64_t step);
   // The calling thread owes the step's values from here on.
   void owe(StreamImpl& stream, std::uint64_t step);
@@ -124,11 +126,20 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // For the timeline; `ended_ns` is 0 when the values were refused.
   void log_update(const std::string& name, std::uint64_t step, std::uint32_t gate, std::int64_t started_ns,
                   std::int64_t ended_ns);
+  // --- On devices with resettable gates (executable_resettable.cpp) ---
+  Step launch_resettable(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values);
+  DriverStream& update_stream(UpdateStream& updates, StreamImpl& replay);
+  std::uint32_t update_bytes() const;
+  void evaluate_all(const std::vector<std::byte>& values);
+  void submit_update(DriverStream& stream, std::uint64_t step);
+  void submit_wait_for(DriverStream& stream, std::uint64_t step);
+  void recover_updates();
+
   void start_helper();
   void helper_main();
   void cancel_late();
   // Returns with `lock`, on launch_mutex_, held and every step passed.
-  void wait_until_idle(std::unique_lock<std::mutex>& lock, std::int64_t deadline_ns);
+  void wait_until_idle(std::unique_lock<Mutex>& lock, std::int64_t deadline_ns);
   void find_places();
   void check_site(const AddressSite& site, const NodeDefinition& node, std::size_t index, std::uint64_t old_address,
                   std::uint64_t new_address) const;
@@ -143,13 +154,14 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::vector<Memory> scratch_memory_;
   std::vector<std::uint64_t> scratch_;  // by variable
 
-  std::mutex launch_mutex_;
+  Mutex launch_mutex_;
   std::weak_ptr<StreamImpl> last_stream_;  // under launch_mutex_: it is in streams_
   std::uint64_t freed_seen_ = 0;           // likewise: of the device's watched blocks
   std::vector<std::byte> records_;         // likewise, and the rest: once it was rebound
   std::vector<AddressPlace> places_;
-  std::unique_ptr<WatchedAddresses> own_watched_;  // likewise: once it was rebound
-  const WatchedAddresses* watched_;                // likewise: those, or the definition's
+  std::unique_ptr<WatchedAddresses> own_watched_;   // likewise: once it was rebound
+  const WatchedAddresses* watched_;                 // likewise: those, or the definition's
+  std::vector<std::byte> next_block_, last_block_;  // likewise: of updates that are work of the device
   std::atomic<int> publishing_{0};
   std::mutex mutex_;                     // guards the rest
   std::vector<std::byte> first_values_;  // that values() begins with
@@ -160,7 +172,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::vector<std::byte> values;
   };
   std::list<Update> updates_;
-  std::condition_variable changed_;
+  Condition changed_;
   bool helper_started_ = false;
   bool helper_rests_ = false;  // it waits for a first open step, without looking at the time
   bool stopping_ = false;

@@ -2,9 +2,9 @@
 // watches over open steps.
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "graph/executable.h"
@@ -20,6 +20,7 @@ GraphCounters ExecutableCore::counters() const {
   c.published = counts_.published.load(std::memory_order_relaxed);
   c.operation_calls = counts_.operation_calls.load(std::memory_order_relaxed);
   c.cancelled = counts_.cancelled.load(std::memory_order_relaxed);
+  c.unchanged = counts_.unchanged.load(std::memory_order_relaxed);
   c.rebinds = counts_.rebinds.load(std::memory_order_relaxed);
   return c;
 }
@@ -32,8 +33,8 @@ void ExecutableCore::wait_for_cancelled() {
   (void)program_->done().wait(begun, device.rules().spin_ns, device.deadline(-1));
 }
 
-std::unique_lock<std::mutex> ExecutableCore::lock_launches() {
-  std::unique_lock lock(launch_mutex_, std::try_to_lock);
+std::unique_lock<Mutex> ExecutableCore::lock_launches() {
+  std::unique_lock<Mutex> lock(launch_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) {
     const BlockingScope scope(definition_->device->rules());
     lock.lock();
@@ -59,12 +60,39 @@ void ExecutableCore::drop() {
   definition_->device->owed().remove_all(this);
 }
 
+void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std::uint32_t gate,
+                                std::int64_t started_ns, std::int64_t ended_ns) {
+  TimelineLog* log = definition_->device->environment().timeline.load(std::memory_order_acquire);
+  if (!log) return;
+  TimelineEntry entry;
+  entry.kind = TimelineEntry::Kind::kUpdate;
+  entry.name = name;
+  entry.subject = definition_->name;
+  entry.step = step;
+  entry.gate = gate;
+  entry.started_ns = started_ns;
+  entry.ended_ns = ended_ns;
+  log->span(std::move(entry), nullptr, program_.get());
+}
+
+void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
+  definition_->device->owed().add(
+      {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
+}
+
+bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std::byte>& values) {
+  const std::byte* block = program_->block(step);
+  return std::all_of(definition_->variables.begin(), definition_->variables.end(), [&](const Variable& v) {
+    return v.gate != 0 || v.is_random || std::memcmp(block + v.offset, values.data() + v.offset, v.size) == 0;
+  });
+}
+
 // --- The helper thread ---
 
 void ExecutableCore::start_helper() {
   if (helper_started_) return;
   try {
-    std::thread([core = shared_from_this()] { core->helper_main(); }).detach();  // ends after drop()
+    start_detached([core = shared_from_this()] { core->helper_main(); }, "helper");  // ends after drop()
   } catch (const std::system_error& error) {
     throw Error(ErrorCode::kOutOfMemory, "graph '" + definition_->name +
                                              "' could not start the thread that watches over open steps (" +

@@ -87,6 +87,16 @@ InstantiateOptions settle(const internal::DefinitionImpl& definition, const Inst
                     "' was to be instantiated with values that are read when work runs, and '" +
                     definition.device->info().uri + "' takes them when work is submitted; use Tier::kAuto or kCut");
   }
+  if (definition.device->driver().gates().resettable) {
+    if (options.tier == Tier::kCut || options.updater) {
+      throw Error(ErrorCode::kUnsupported,
+                  "graph '" + definition.name + "' was to be instantiated with " +
+                      (options.updater ? "a thread that publishes" : "Tier::kCut") + " on '" +
+                      definition.device->info().uri +
+                      "', where an update is work of the device and submitted with its replay; leave the option out");
+    }
+    settled.depth = 1;  // one step's values are on the device at a time; the others wait in the update stream
+  }
   return settled;
 }
 
@@ -156,6 +166,7 @@ void ExecutableGraph::rebind(DevicePtr from, std::uint64_t bytes, DevicePtr to, 
               core.definition().device->deadline(limit.count()));
 }
 Tier ExecutableGraph::tier() const { return deref(*this, "the graph").core->tier(); }
+unsigned ExecutableGraph::depth() const { return deref(*this, "the graph").core->depth(); }
 bool ExecutableGraph::passed(Step step) const {
   const internal::ExecutableCore& core = *deref(*this, "the graph").core;
   core.definition().device->check_process("a look at a step");

@@ -6,12 +6,17 @@
 #include <utility>
 #include <vector>
 
+#include "base/rules.h"
+
 namespace slipway::internal {
 namespace {
 
 class Writer {
  public:
-  explicit Writer(const DefinitionImpl& definition) : definition_(definition), passed_(definition.gate_count()) {}
+  explicit Writer(const DefinitionImpl& definition)
+      : definition_(definition),
+        passed_(definition.gate_count()),
+        resettable_(definition.device->driver().gates().resettable) {}
 
   void record(const TapeEntry& entry) {
     for (std::uint32_t i = 0; i < entry.use_count; ++i) {
@@ -33,16 +38,19 @@ class Writer {
     record.header = {sizeof record, RecordKind::kGroup, 0, 0};
     record.group = static_cast<std::uint32_t>(layout_.groups.size());
     layout_.groups.push_back({name_of_gate(definition_, gate), before, gate, 0, 0});
+    if (resettable_) {
+      gate_record(RecordKind::kWaitGate, gate);
+      return gate_record(RecordKind::kResetGate, gate);
+    }
     append(record);
   }
-  void open(std::uint32_t gate) {
-    GateRecord record{};
-    record.header = {sizeof record, RecordKind::kOpenGate, 0, 0};
-    record.gate = gate;
-    append(record);
-  }
+  void open(std::uint32_t gate) { gate_record(RecordKind::kOpenGate, gate); }
 
   void begin_conditional(std::uint32_t index) {
+    // A body may run many times or never, and an event is set once in a step: its gates are passed in front.
+    for (std::size_t i = 0; resettable_ && i < definition_.uses.size(); ++i) {
+      wait_for(definition_.uses[i].gate, "conditional");
+    }
     const ConditionalDefinition& c = definition_.conditionals[index];
     const std::size_t distances = (std::size_t{c.body_count} + 1) * sizeof(std::uint32_t);
     ConditionRecord record{};
@@ -87,6 +95,12 @@ class Writer {
   }
 
  private:
+  void gate_record(RecordKind kind, std::uint32_t gate) {
+    GateRecord record{};
+    record.header = {sizeof record, kind, 0, 0};
+    record.gate = gate;
+    append(record);
+  }
   struct Open {
     std::uint64_t at = 0;  // of the condition
     std::uint32_t bodies = 0;
@@ -124,6 +138,7 @@ class Writer {
   }
 
   const DefinitionImpl& definition_;
+  const bool resettable_;
   TapeLayout layout_;
   std::vector<bool> passed_;                                 // gates that are certain to have been passed here
   std::map<std::uint32_t, std::vector<PatchPlace>> places_;  // by gate
@@ -163,7 +178,8 @@ TapeLayout lay_out(const DefinitionImpl& definition, std::optional<std::uint32_t
         if (branch) writer.open(definition.gate_of_mark(entry.mark));
         break;
       case TapeEntry::What::kJoin:
-        if (branch) writer.wait_for(definition.gate_of_mark(entry.mark), definition.nodes[entry.node].name);
+        if (branch && SLIPWAY_RULE(kBranchesJoin))
+          writer.wait_for(definition.gate_of_mark(entry.mark), definition.nodes[entry.node].name);
         break;
       case TapeEntry::What::kCondition: writer.begin_conditional(entry.conditional); break;
       case TapeEntry::What::kBody: writer.begin_body(); break;

@@ -38,6 +38,9 @@ enum class RecordKind : std::uint8_t {
   kJump,          // JumpRecord; on tapes: goes on elsewhere
   kReplay,        // ReplayRecord: walks a tape
   kCall,          // CallRecord; on tapes of programs: a launch whose blocks are called through a pointer
+  kWaitGate,      // GateRecord; on tapes of devices with resettable gates: waits for the event
+  kResetGate,     // GateRecord; likewise: resets it
+  kUpdate,        // UpdateRecord; on the update streams of such devices
 };
 
 struct RecordHeader {
@@ -165,6 +168,21 @@ struct ReplayRecord {
   std::uint64_t branch;  // 0: the one that ends the step
 };
 static_assert(sizeof(ReplayRecord) == 32);
+
+enum class UpdateAction : std::uint8_t {
+  kValues,   // the values behind the record become the program's
+  kRewrite,  // they go to the places of a group
+  kSet,      // a gate is set
+  kWait,     // for the end of the step's replay
+};
+struct UpdateRecord {
+  RecordHeader header;  // flags: the UpdateAction
+  ReplayProgram* program;
+  std::uint64_t step;
+  std::uint32_t group;
+  std::uint32_t bytes;  // of kValues
+};
+static_assert(sizeof(UpdateRecord) == 32);
 
 inline std::uint32_t round_up_record(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment);

@@ -36,7 +36,7 @@ bool Ring::wait_for_room(std::uint64_t needed_consumed, Status& why, std::int64_
     // Pairs with consume_to(): at least one of us sees the other's store.
     known_consumed_ = store_then_load_rare(waiting_, true, consumed_, asymmetric_);
     bool in_time = true;
-    if (known_consumed_ < needed_consumed) in_time = waiter_.park(deadline);
+    if (known_consumed_ < needed_consumed) in_time = waiter_.park(deadline, this, needed_consumed);
     waiting_.store(false, std::memory_order_relaxed);
     if (enough()) return true;
     if (!in_time) {

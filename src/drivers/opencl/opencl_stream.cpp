@@ -190,6 +190,9 @@ OpenClStream::Outcome OpenClStream::execute(const RecordHeader& header, std::uin
       return execute_host_function(record_cast<HostFunctionRecord>(header), sequence, nullptr);
     case RecordKind::kReplay: return execute_replay(record_cast<ReplayRecord>(header), sequence);
     case RecordKind::kGroup:  // on tapes only
+    case RecordKind::kWaitGate:
+    case RecordKind::kResetGate:
+    case RecordKind::kUpdate:
     case RecordKind::kOpenGate:
     case RecordKind::kCall:
     case RecordKind::kCondition:
