@@ -22,7 +22,7 @@ void Mutex::lock_slow() {
   note(true);
 }
 
-bool Condition::simulated_wait(std::unique_lock<std::mutex>& lock, std::int64_t time_ns) {
+bool ConditionVariable::simulated_wait(std::unique_lock<std::mutex>& lock, std::int64_t time_ns) {
   SimulatedThreads* const simulation = t_simulated;
   if (!simulation) return false;
   struct Look {

@@ -65,7 +65,7 @@ class Mutex {
 };
 
 // A condition variable whose waits a simulation may take over.
-class Condition {
+class ConditionVariable {
  public:
   void notify_one() noexcept { notify_all(); }
   void notify_all() noexcept {

@@ -489,7 +489,6 @@ class Walker {
   std::uint64_t at_;
   std::uint64_t given_back_ = at_;
   Freed freed_;
-  WalkResult stopped_ = WalkResult::kBlocked;  // why step() returned false
 };
 
 template <class Executor>

@@ -172,7 +172,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::vector<std::byte> values;
   };
   std::list<Update> updates_;
-  Condition changed_;
+  ConditionVariable changed_;
   bool helper_started_ = false;
   bool helper_rests_ = false;  // it waits for a first open step, without looking at the time
   bool stopping_ = false;
