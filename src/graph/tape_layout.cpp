@@ -15,8 +15,8 @@ class Writer {
  public:
   explicit Writer(const DefinitionImpl& definition)
       : definition_(definition),
-        passed_(definition.gate_count()),
-        resettable_(definition.device->driver().gates().resettable) {}
+        resettable_(definition.device->driver().gates().resettable),
+        passed_(definition.gate_count()) {}
 
   void record(const TapeEntry& entry) {
     for (std::uint32_t i = 0; i < entry.use_count; ++i) {
