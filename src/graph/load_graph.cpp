@@ -12,6 +12,7 @@
 #include "graph/definition.h"
 #include "graph/graph_access.h"
 #include "graph/json_reader.h"
+#include "graph/load_kernels.h"
 #include "record/layout.h"
 #include "slipway/command.h"
 #include "slipway/saved_graph.h"
@@ -20,11 +21,9 @@ namespace slipway {
 namespace internal {
 namespace {
 
-// What stands for a kernel on a device that runs none.
-void never_called(const std::byte*, const Block&, const void*) {}
-
 constexpr std::size_t kMostStreams = 64;
 constexpr std::size_t kMostKernels = 1 << 16;
+constexpr std::size_t kMostBodies = 1 << 12;
 constexpr std::size_t kMostBlocks = 1 << 20;
 constexpr std::size_t kMostPayload = 1 << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;  // of one block: anything that adds up without overflow
@@ -49,10 +48,7 @@ class GraphReader {
     for (const JsonValue& parameter : root_.member("parameters").items()) declare(parameter);
     for (const JsonValue& operation : root_.member("operations").items())
       during("operation", operations_.size(), [&] { declare_operation(operation); });
-    std::size_t index = 0;
-    for (const JsonValue& node : root_.member("nodes").items()) {
-      during("node", index++, [&] { submit(node); });
-    }
+    submit_all(root_.member("nodes"));
     loaded_.definition = capture.end();
     for (auto& block : host_memory_) {
       loaded_.definition.impl()->resources->staging.push_back(block.release());
@@ -164,34 +160,12 @@ class GraphReader {
       }
     }
     std::vector<Module> modules = options_.modules;
-    if (!info_.runs_kernels) modules.push_back(any_kernels(kernels, signatures));
+    if (!info_.runs_kernels) modules.push_back(any_kernels(device_, kernels, signatures));
     for (std::size_t i = 0; i < kernels.size(); ++i) {
       during("kernel", i,
              [&] { kernels_.push_back(find_kernel(modules, kernels[i].member("name").text(), signatures[i])); });
     }
   }
-  Module any_kernels(const std::vector<JsonValue>& kernels, const std::vector<Signature>& signatures) const {
-    std::vector<KernelDef> table;
-    for (std::size_t i = 0; i < kernels.size(); ++i)
-      table.push_back(
-          {kernels[i].member("name").text().c_str(), never_called, signatures[i].data(), signatures[i].size()});
-    return device_.load_table(table);
-  }
-  static Kernel find_kernel(const std::vector<Module>& modules, const std::string& name, const Signature& signature) {
-    std::string why = "no module was given";
-    for (const Module& module : modules) {
-      try {
-        return module.kernel(name, signature);
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::kInvalidArgument) throw;
-        why = error.details()->sentence;
-      }
-    }
-    throw Error(ErrorCode::kInvalidArgument, "the kernel '" + name + "' (" + to_string(signature) +
-                                                 ") is in none of the " + std::to_string(modules.size()) +
-                                                 " modules: " + why + "; give a module that has it");
-  }
-
   // --- Values ---
 
   static ArgKind kind_of(const JsonValue& value) {
@@ -320,6 +294,31 @@ class GraphReader {
 
   // --- Nodes ---
 
+  // A body's nodes are counted within it.
+  void submit_all(const JsonValue& nodes) {
+    std::size_t index = 0;
+    for (const JsonValue& node : nodes.items()) during("node", index++, [&] { submit(node); });
+  }
+  void conditional(const JsonValue& node, const Stream& stream) {
+    const std::string& type = node.member("type").text();
+    const DType dtype = type == "bool" ? DType::kBool : type == "i32" ? DType::kI32 : DType::kU32;
+    if (dtype == DType::kU32 && type != "u32") node.fail("a condition is a bool, i32 or u32");
+    const Condition condition(address(node.member("condition")), dtype);
+    std::vector<GraphBody> bodies;
+    for (const JsonValue& body : node.member("bodies").items(kMostBodies)) {
+      if (body.items().empty()) bodies.emplace_back();
+      else bodies.emplace_back([this, &body](const Stream&) { submit_all(body); });
+    }
+    const std::string& kind = node.member("kind").text();
+    if (kind == "switch") return capture_->switch_node(stream, condition, bodies);
+    if (bodies.empty() || bodies.size() > (kind == "if" ? 2 : 1)) node.fail("this kind has another number of bodies");
+    if (kind == "while") {
+      const std::int64_t turns = node.member("most_turns").integer(1, INT64_MAX);
+      return capture_->while_node(stream, condition, bodies.front(), static_cast<std::uint64_t>(turns));
+    }
+    if (bodies.size() == 1) return capture_->if_node(stream, condition, bodies.front());
+    capture_->if_else_node(stream, condition, bodies.front(), bodies.back());
+  }
   void submit(const JsonValue& node) {
     const Stream& stream = streams_[node.member("stream").index(streams_.size())];
     const std::string& kind = node.member("kind").text();
@@ -448,7 +447,7 @@ class GraphReader {
     const char* name;
     void (GraphReader::*read)(const JsonValue& node, const Stream& stream);
   };
-  static const Row kRows[6];
+  static const Row kRows[9];
 
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
@@ -469,8 +468,9 @@ class GraphReader {
 };
 
 const GraphReader::Row GraphReader::kRows[] = {
-    {"launch", &GraphReader::launch},      {"copy", &GraphReader::copy}, {"fill", &GraphReader::fill},
-    {"host", &GraphReader::host_function}, {"mark", &GraphReader::mark}, {"wait", &GraphReader::wait},
+    {"launch", &GraphReader::launch},      {"copy", &GraphReader::copy},         {"fill", &GraphReader::fill},
+    {"host", &GraphReader::host_function}, {"mark", &GraphReader::mark},         {"wait", &GraphReader::wait},
+    {"if", &GraphReader::conditional},     {"while", &GraphReader::conditional}, {"switch", &GraphReader::conditional},
 };
 
 }  // namespace

@@ -99,6 +99,20 @@ void ExecutableCore::rebind(const AddressMove& move, std::int64_t deadline_ns) {
     check_site(site, node, entry.node, place.address, move(place.address));
     watched->add(move(place.address), where);
   });
+  for (const ConditionalDefinition& c : definition_->conditionals) {
+    AddressMap::Block block{};
+    for (const WatchedAddresses::Block& b : watched_->blocks()) {
+      if (c.address - b.block.address < b.block.bytes) block = b.block;
+    }
+    const bool is_freed = block.id != 0 && !device.addresses().lives(block);
+    if (move.holds(c.address) && (!any_freed || is_freed)) {
+      throw Error(ErrorCode::kUnsupported, "the condition of a conditional node of graph '" + definition_->name +
+                                               "' was to move from " + hex(c.address) + " to " + hex(move(c.address)) +
+                                               ", and conditions cannot be moved; keep them in memory that stays, or "
+                                               "capture again");
+    }
+    watched->inherit(c.address, block, "the condition of a conditional node");
+  }
   if (std::find(chosen.begin(), chosen.end(), true) == chosen.end()) {
     throw Error(ErrorCode::kInvalidArgument, "graph '" + definition_->name + "' was to be rebound from " +
                                                  std::to_string(move.bytes) + " bytes at " + hex(move.from) + " to " +

@@ -27,10 +27,7 @@ class GraphWriter {
   std::string write() {
     number_variables();
     std::string nodes;
-    for (const TapeEntry& entry : d_.entries) {
-      if (!nodes.empty()) nodes += ",\n  ";
-      node(nodes, entry);
-    }
+    (void)body(nodes, 0);
     std::string out = "{\"slipway_graph\": " + std::to_string(kSavedGraphFormat) + ",\n \"made_by\": ";
     text(out, std::string("slipway ") + runtime_version_string());
     out += ",\n \"device\": ";
@@ -179,6 +176,36 @@ class GraphWriter {
   }
 
   // --- Nodes ---
+
+  // Those from entry `i` on, to the end of a body or of all; where it is.
+  std::size_t body(std::string& out, std::size_t i) {
+    const char* separator = "";
+    for (; i < d_.entries.size(); ++i) {
+      const TapeEntry& entry = d_.entries[i];
+      if (entry.what == TapeEntry::What::kBody || entry.what == TapeEntry::What::kConditionEnd) break;
+      out += std::exchange(separator, ",\n  ");
+      if (entry.what == TapeEntry::What::kCondition) i = conditional(out, i);
+      else node(out, entry);
+    }
+    return i;
+  }
+  // With its bodies; the entry at which it ends.
+  std::size_t conditional(std::string& out, std::size_t i) {
+    const TapeEntry& entry = d_.entries[i];
+    const ConditionalDefinition& c = d_.conditionals[entry.conditional];
+    static constexpr const char* kTypes[] = {"bool", "i32", "u32"};
+    out += "{\"kind\": \"" + d_.nodes[entry.node].kind + "\", \"stream\": " + std::to_string(entry.branch);
+    out += std::string(", \"type\": \"") + kTypes[c.flags & kConditionKinds] + "\", \"condition\": ";
+    address(out, c.address);
+    if ((c.flags & kConditionRepeated) != 0) member(out, "most_turns", c.most_turns);
+    const char* separator = ", \"bodies\": [[";
+    for (++i; d_.entries[i].what == TapeEntry::What::kBody;) {
+      out += std::exchange(separator, "], [");
+      i = body(out, i + 1);
+    }
+    out += "]]}";
+    return i;
+  }
 
   void node(std::string& out, const TapeEntry& entry) {
     const char* kind = entry.what == TapeEntry::What::kMark ? "mark" : "wait";

@@ -51,6 +51,12 @@ class SelfCheck {
                       "' draws random numbers, others in each step, and cannot be compared with "
                       "itself; check it with values in their place");
     }
+    if (!definition_.conditionals.empty()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "graph '" + definition_.name +
+                      "' has conditional nodes, whose bodies a comparison node by node does not "
+                      "choose; check its bodies as graphs of their own");
+    }
     for (const TapeEntry& entry : definition_.entries) {
       if (entry.what != TapeEntry::What::kRecord) continue;
       const RecordHeader& record = record_of(entry);

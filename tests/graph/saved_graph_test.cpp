@@ -141,6 +141,77 @@ TEST_P(Saved, AreReadBackAndDoTheSame) {
   EXPECT_EQ(save_graph(loaded.definition), save_graph(definition));
 }
 
+void count_down(std::int32_t* x) { --*x; }
+void bump(std::int32_t* x, std::int32_t by) { *x += by; }
+
+// Conditions in `table`; results in `memory`.
+GraphDefinition with_conditions(const Stream& stream, const Module& kernels, const Memory& conditions,
+                                const Memory& results) {
+  const auto condition = [&](std::uint64_t i) { return conditions.tensor<std::int32_t>(i); };
+  const auto result = [&](std::uint64_t i) { return results.tensor<std::int32_t>(i); };
+  Capture capture(stream, "ways");
+  const auto n = capture.parameter<std::int32_t>("n", 2);
+  const auto adds = [&](std::uint64_t i) {
+    return [&, i](const Stream& body) { body.launch(kernels.kernel("bump"), {}, result(i), n); };
+  };
+  capture.while_node(
+      stream, condition(0),
+      [&](const Stream& body) {
+        capture.if_else_node(body, condition(1), adds(0), adds(1));
+        body.launch(kernels.kernel("count_down"), {}, condition(0));
+      },
+      100);
+  capture.if_node(stream, condition(2), adds(2));
+  capture.switch_node(stream, Condition(condition(3).address, DType::kU32), {adds(3), nullptr, adds(4)});
+  return capture.end();
+}
+
+TEST_P(Saved, ConditionalNodesAreReadBack) {
+  const auto run = [](const GraphDefinition& definition, const Stream& on, const Memory& conditions,
+                      const Memory& results) {
+    const std::vector<std::int32_t> first{5, 0, 1, 2};
+    on.copy_to_device(conditions.address(), first.data(), 16);
+    on.fill(results.address(), 0, 4, 8);
+    const ExecutableGraph graph = definition.instantiate();
+    StepValues values = graph.values();
+    values.set(definition.parameter<std::int32_t>("n"), 7);
+    graph.launch(on, values);
+    std::vector<std::int32_t> now(5);
+    on.copy_to_host(now.data(), results.address(), 20);
+    on.synchronize();
+    return now;
+  };
+  const Module kernels = device.load_table({kernel<&count_down>("count_down"), kernel<&bump>("bump")});
+  Memory conditions = device.allocate(128);
+  const Memory results = device.allocate(256);
+  const GraphDefinition definition = with_conditions(stream, kernels, conditions, results);
+  const std::string text = save_graph(definition);
+  const std::vector<std::int32_t> expected{0, 35, 7, 0, 7};
+  EXPECT_EQ(run(definition, stream, conditions, results), expected);
+  const LoadedGraph loaded = load_graph(device, text, {.modules = {kernels}});
+  EXPECT_EQ(save_graph(loaded.definition), text);
+  EXPECT_EQ(run(loaded.definition, stream, loaded.memory[block_of(loaded, 128)], loaded.memory[block_of(loaded, 256)]),
+            expected);
+  for (const auto& [from, to, why] : {std::tuple("\"type\": \"i32\"", "\"type\": \"f32\"", "a bool, i32 or u32"),
+                                      std::tuple("\"kind\": \"while\"", "\"kind\": \"until\"", "until"),
+                                      std::tuple("\"most_turns\": 100", "\"most_turns\": 0", "expected an integer")}) {
+    std::string bad = text;
+    bad.replace(bad.find(from), std::string(from).size(), to);
+    expect_error(ErrorCode::kInvalidArgument, why, [&] { (void)load_graph(device, bad, {.modules = {kernels}}); });
+  }
+  // What does not know bodies says so.
+  const ExecutableGraph graph = definition.instantiate();
+  expect_error(ErrorCode::kUnsupported, "conditional nodes", [&] { (void)self_check(graph, stream, graph.values()); });
+  expect_error(ErrorCode::kUnsupported, "conditions cannot be moved",
+               [&] { graph.rebind(conditions.address(), 128, device.allocate(128).address()); });
+  const Memory moved = device.allocate(256);
+  graph.rebind(results.address(), 256, moved.address());
+  graph.launch(stream, graph.values());  // with its conditions where they are
+  stream.synchronize();
+  conditions = Memory();
+  expect_error(ErrorCode::kStaleAddress, "was freed", [&] { graph.launch(stream, graph.values()); });
+}
+
 TEST_P(Saved, RunOnNullWithStandInsAndNoModules) {
   const Device null = Device::open("null:store");
   const LoadedGraph loaded = load_graph(null, save_graph(make()), {.stand_ins = true});
