@@ -14,7 +14,8 @@ Capture::Capture(const Stream& stream, std::string name, CaptureMode mode) {
                 "the stream '" + s.name() + "' is being captured already; end that capture first");
   }
   impl_ = std::make_shared<internal::CaptureImpl>(stream.impl(), std::move(name), mode);
-  s.device().captures().begin(impl_, impl_->name(), mode);  // may run out of memory, and the stream is then not captured
+  s.device().captures().begin(impl_, impl_->name(),
+                              mode);  // may run out of memory, and the stream is then not captured
   s.set_capture(impl_);
 }
 
