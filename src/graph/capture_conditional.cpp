@@ -233,6 +233,7 @@ void Capture::while_node(const Stream& stream, const Condition& condition, const
 
 void Capture::switch_node(const Stream& stream, const Condition& condition, const std::vector<GraphBody>& bodies) {
   std::vector<const GraphBody*> list;
+  list.reserve(bodies.size());
   for (const GraphBody& body : bodies) list.push_back(&body);
   conditional_on(stream, "switch")->add_conditional(stream, internal::kConditionIndexed, condition, list, 0);
 }

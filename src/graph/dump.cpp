@@ -111,8 +111,9 @@ std::string bodies_as_graphviz(const DefinitionImpl& d, std::uint32_t conditiona
   }
   for (const auto& [body, inside] : bodies) {
     const std::string number = std::to_string(body);
-    text += " subgraph cluster_" + std::to_string(conditional) + "_" + number +
-            " { label=" + quoted(d.nodes[conditional].name + ", body " + number) + ";" + inside + " }";
+    text += " subgraph cluster_" + std::to_string(conditional) + "_" + number + " { label=";
+    text += quoted(d.nodes[conditional].name + ", body " + number) + ";";
+    text += inside + " }";
   }
   return text;
 }

@@ -228,7 +228,8 @@ class Binder {
     }
     if (entry.updates.empty()) fail(where + " updates nothing; leave no entry without a key");
     for (const auto& [key, source] : entry.updates) {
-      const std::string at = "key '" + key + "' of " + where;
+      std::string at = "key '" + key + "' of ";
+      at += where;
       const std::uint32_t variable = find_key(operation, key, at);
       PlanWrite write{variable, flatten(source, at), at};
       const auto other = givers_.find(variable);
