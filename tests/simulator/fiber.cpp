@@ -14,16 +14,8 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if defined(__SANITIZE_THREAD__)
-extern "C" {
-void* __tsan_get_current_fiber(void);
-void* __tsan_create_fiber(unsigned flags);
-void __tsan_destroy_fiber(void* fiber);
-void __tsan_switch_to_fiber(void* fiber, unsigned flags);
-}
-#endif
-// The sanitizers follow swapcontext; without them, jumps save its two system calls.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// The address sanitizer follows swapcontext; without it, jumps save its two system calls.
+#if defined(__SANITIZE_ADDRESS__)
 #define SLIPWAY_FIBERS_SWAP 1
 #else
 #define SLIPWAY_FIBERS_SWAP 0
@@ -41,17 +33,9 @@ Fiber::Fiber(std::function<void()> body) : body_(std::move(body)) {
       ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) throw std::bad_alloc();
   stack_ = static_cast<std::byte*>(stack);
-#if defined(__SANITIZE_THREAD__)
-  tsan_fiber_ = __tsan_create_fiber(0);
-#endif
 }
 
-Fiber::~Fiber() {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_destroy_fiber(tsan_fiber_);
-#endif
-  ::munmap(stack_, kStackBytes);
-}
+Fiber::~Fiber() { ::munmap(stack_, kStackBytes); }
 
 void Fiber::swap_identity() {
   using internal::t_fast_thread_id, internal::t_in_callback, internal::t_own_thread_id;
@@ -85,10 +69,6 @@ void Fiber::resume() {
   void* own = nullptr;
   __sanitizer_start_switch_fiber(&own, stack_, kStackBytes);
 #endif
-#if defined(__SANITIZE_THREAD__)
-  tsan_caller_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(tsan_fiber_, 0);
-#endif
   const auto start = [&] {
     started_ = true;
     ::getcontext(&context_);
@@ -119,9 +99,6 @@ void Fiber::leave() {
 #if defined(__SANITIZE_ADDRESS__)
   // An ended one gives up its fake stack for good.
   __sanitizer_start_switch_fiber(ended_ ? nullptr : &fake_stack_, caller_stack_, caller_stack_bytes_);
-#endif
-#if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(tsan_caller_, 0);
 #endif
 #if SLIPWAY_FIBERS_SWAP
   ::swapcontext(&context_, &caller_);

@@ -48,8 +48,6 @@ class Fiber {
   void* fake_stack_ = nullptr;
   const void* caller_stack_ = nullptr;
   std::size_t caller_stack_bytes_ = 0;
-  void* tsan_fiber_ = nullptr;
-  void* tsan_caller_ = nullptr;
 };
 
 }  // namespace slipway::simulator
