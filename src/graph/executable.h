@@ -172,6 +172,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::vector<std::byte> values;
   };
   std::list<Update> updates_;
+  std::uint64_t helper_step_ = 0;  // whose values the helper has taken from there and not yet published
   ConditionVariable changed_;
   bool helper_started_ = false;
   bool helper_rests_ = false;  // it waits for a first open step, without looking at the time

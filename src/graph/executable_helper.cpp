@@ -51,8 +51,8 @@ void ExecutableCore::drop() {
     changed_.notify_all();
     for (const OpenStep& open : open_) {
       // What the updater has or will get is still published; the rest has nobody left.
-      const bool has_values =
-          std::any_of(updates_.begin(), updates_.end(), [&](auto& u) { return u.step == open.step; });
+      const bool has_values = open.step == helper_step_ || std::any_of(updates_.begin(), updates_.end(),
+                                                                       [&](auto& u) { return u.step == open.step; });
       if (!open.busy && !has_values && (first == 0 || open.step < first)) first = open.step;
     }
   }
@@ -151,6 +151,7 @@ void ExecutableCore::helper_main() {
     }
     Update update = std::move(updates_.front());
     updates_.pop_front();
+    helper_step_ = update.step;  // between the list and publish(), which marks it as busy
     lock.unlock();
     try {
       publish(update.step, update.values);
@@ -159,6 +160,7 @@ void ExecutableCore::helper_main() {
       if (!passed(update.step)) cancel(update.step, cancelled_error(update.step, ErrorCode::kCancelled, error.what()));
     }
     lock.lock();
+    helper_step_ = 0;
   }
 }
 
