@@ -262,6 +262,61 @@ void a_host_function_that_fails_ends_its_step(Context& c) {
   check_equal(read_log(stream, buffer), Ids{1, 1, 2}, "ids: what ran before the failure, and the step after it");
 }
 
+// A step that is cancelled while its host function runs, or waits for its turn behind another's, leaves nothing of it
+// behind: the next step's runs, once.
+void a_step_is_cancelled_while_its_host_function_is_out(Context& c) {
+  const Device& device = c.device();
+  if (device.info().workers == 0 && device.info().driver == "cpu") return;  // callers run them themselves
+  const Stream stream = device.create_stream(), other = device.create_stream();
+  const Memory buffer = make_log(device, stream, 10);
+  stream.synchronize(kLimit);
+  struct Shared {  // what is out may outlive a test that fails
+    std::atomic<bool> stands{false}, stood{false};
+    std::atomic<int> runs{0};
+  };
+  const auto s = std::make_shared<Shared>();
+  const auto stand = [s] {
+    s->stood = true;
+    wait_until([&] { return !s->stands; }, "the host function is let go");
+  };
+  Capture capture(stream, "out");
+  const auto id = capture.parameter<std::uint32_t>("id");
+  stream.host_function(
+      [s, stand] {
+        ++s->runs;
+        stand();
+      },
+      "stands");
+  stream.launch(c.kernel("log_id"), {}, buffer, id);
+  const ExecutableGraph graph = capture.end().instantiate();
+  StepValues values = graph.values();
+  Ids expected;
+  for (std::uint32_t round = 1; round <= 6; ++round) {
+    const bool waits = round % 2 == 0;  // for its turn: there is one thread for the host functions of a device
+    s->stood = false;
+    s->stands = true;
+    const auto stood = [&] { return s->stood.load(); };
+    if (waits) {
+      other.host_function(stand, "in front");
+      wait_until(stood, "the host function in front");
+    }
+    const Step step = graph.launch_open(stream, Publisher::kOtherThread);
+    if (!waits) wait_until(stood, "the step's host function");
+    graph.cancel(step, "not now");
+    s->stands = false;
+    check_throws(ErrorCode::kCancelled, {"not now"}, [&] { stream.synchronize(kLimit); });
+    graph.recover();
+    other.synchronize(kLimit);
+    const int before = s->runs;
+    values.set(id, round);
+    graph.launch(stream, values);
+    expected.push_back(round);
+    stream.synchronize(kLimit);
+    check_equal(s->runs - before, 1, "runs of the next step's host function");
+  }
+  check_equal(read_log(stream, buffer), expected, "the values of the steps that ran");
+}
+
 void a_stream_that_failed_cancels_its_replays(Context& c) {
   Logging l(c);
   testing::Hold hold(l.device);
@@ -318,6 +373,7 @@ constexpr Test kTests[] = {
     {"waiting_for_ones_own_values_is_refused", waiting_for_ones_own_values_is_refused, kRuns},
     {"a_ring_that_is_full_behind_a_gate", a_ring_that_is_full_behind_a_gate, kRuns},
     {"a_host_function_that_fails_ends_its_step", a_host_function_that_fails_ends_its_step, kRuns},
+    {"a_step_is_cancelled_while_its_host_function_is_out", a_step_is_cancelled_while_its_host_function_is_out, kRuns},
     {"a_stream_that_failed_cancels_its_replays", a_stream_that_failed_cancels_its_replays, kRuns},
     {"a_graph_that_is_dropped_hangs_nobody", a_graph_that_is_dropped_hangs_nobody, kRuns},
     {"a_device_that_is_closed_hangs_nobody", a_device_that_is_closed_hangs_nobody},

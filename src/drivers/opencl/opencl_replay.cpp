@@ -84,8 +84,18 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
     if (outcome == Outcome::kCut) return Outcome::kCut;
     replay_at_ += static_cast<std::uint64_t>(distance);
   }
+  if (!cause.ok() && !give_up_host_function()) return Outcome::kCut;
   end_replay(record, sequence, cause);
   return Outcome::kHandedOver;
+}
+
+// A replay that ends early leaves neither a host function that waits for its turn nor the outcome of one behind: the
+// next replay would take them for its own. False: it runs, and whoever runs it goes on with the stream.
+bool OpenClStream::give_up_host_function() {
+  if (host_ == HostState::kRunning) return false;
+  host_ = HostState::kNone;
+  host_function_.reset();
+  return true;
 }
 
 OpenClStream::Outcome OpenClStream::pass_gate(const ReplayRecord& record, std::uint64_t sequence, std::uint32_t index,
@@ -179,9 +189,7 @@ void OpenClStream::end_replay(const ReplayRecord& record, std::uint64_t sequence
 void OpenClStream::go_on(std::uint64_t) { kick(); }
 
 OpenClStream::Outcome OpenClStream::discard_replay(const ReplayRecord& record, std::uint64_t sequence) {
-  if (host_ == HostState::kRunning) return Outcome::kCut;
-  host_ = HostState::kNone;
-  host_function_.reset();
+  if (!give_up_host_function()) return Outcome::kCut;
   if (replaying_) {
     end_replay(record, sequence, progress_.failure());
   } else {

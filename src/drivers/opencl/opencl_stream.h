@@ -88,6 +88,7 @@ class OpenClStream final : public DriverStream, public QueuedStream, public std:
   bool waits_for(Progress& progress, std::uint64_t step);
   void end_replay(const ReplayRecord& record, std::uint64_t sequence, const Status& cause);
   void go_on(std::uint64_t);
+  bool give_up_host_function();
   Outcome discard_replay(const ReplayRecord& record, std::uint64_t sequence);
   Outcome discard(const RecordHeader& header, std::uint64_t sequence, Discarded& discarded);
   Status copy_inline(const CopyRecord& copy, ClInFlight& command);
