@@ -118,6 +118,12 @@ std::vector<std::shared_ptr<StreamImpl>> DeviceImpl::streams() {
   return alive;
 }
 
+void DeviceImpl::await_fast_paths() noexcept {
+  // Who drops a stream takes this lock too: its last launch is behind us, or its entry is here.
+  const std::lock_guard lock(streams_mutex_);
+  for (const Entry& entry : streams_) entry.stream->await_fast_paths();
+}
+
 Counters DeviceImpl::count() {
   check_process("a look at the counters");
   retired_.collect();

@@ -2,7 +2,7 @@
 //
 //   L1  finalized is the plan that fast paths launch; it is read only while the reader's stream is entered
 //       (StreamImpl::try_enter), and kept alive by plan_. Whoever takes it away stores no_plan(), which is no device's,
-//       sees to it that nobody is inside (StreamImpl::await_fast_paths), and only then drops plan_.
+//       sees to it that nobody is inside (DeviceImpl::await_fast_paths), and only then drops plan_.
 //   L2  a plan is published under mutex_, after the selector's version was looked at under it. A selector raises its
 //       version first and then calls choice_changed(), which takes mutex_: the plan of an old choice is not published,
 //       or is taken away.
