@@ -57,8 +57,8 @@ function(slipway_layer name)
   target_include_directories(slipway_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   slipway_precompile(slipway_${name})
   # Compiled once more for the simulator's tests (tests/simulator), whose objects take the place of these.
-  set(consulted replay_program.cpp executable.cpp executable_helper.cpp executable_resettable.cpp tape_layout.cpp
-    sim_driver.cpp)
+  set(consulted replay_program.cpp executable.cpp executable_helper.cpp executable_publish.cpp executable_resettable.cpp
+    tape_layout.cpp sim_driver.cpp)
   set_source_files_properties(${consulted} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   # A layer's files share no file-local names, so that they can be compiled together: a quarter of the time in builds
   # from nothing without optimisation.

@@ -7,12 +7,13 @@
 
 namespace slipway::internal {
 
-// The clock of a simulation (base/simulated.h), where this thread runs one.
-bool time_is_simulated() noexcept;
+// The simulation that this thread runs (base/simulated.h), whose clock it has; null outside the simulator's tests.
+class SimulatedThreads;
+extern thread_local constinit SimulatedThreads* t_simulated __attribute__((tls_model("initial-exec")));
 std::int64_t simulated_now_ns() noexcept;
 
 inline std::int64_t now_ns() noexcept {
-  if (time_is_simulated()) [[unlikely]]
+  if (t_simulated) [[unlikely]]
     return simulated_now_ns();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();

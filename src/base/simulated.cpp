@@ -10,7 +10,6 @@ namespace slipway::internal {
 thread_local constinit SimulatedThreads* t_simulated = nullptr;
 
 std::int64_t simulated_now_ns() noexcept { return t_simulated->now_ns(); }
-bool time_is_simulated() noexcept { return t_simulated != nullptr; }
 
 void Mutex::lock_slow() {
   if (!t_simulated) return mutex_.lock();

@@ -11,6 +11,8 @@
 #include <functional>
 #include <mutex>
 
+#include "base/clock.h"
+
 namespace slipway::internal {
 
 // What a simulated thread waits for, in the words of whoever would have to explain why it does not come.
@@ -35,8 +37,6 @@ class SimulatedThreads {
  protected:
   ~SimulatedThreads() = default;
 };
-
-extern thread_local constinit SimulatedThreads* t_simulated __attribute__((tls_model("initial-exec")));
 
 // A mutex that may be held while its holder sleeps. Uncontended it costs what std::mutex does.
 class Mutex {
@@ -67,11 +67,11 @@ class Mutex {
 // A condition variable whose waits a simulation may take over.
 class ConditionVariable {
  public:
-  void notify_one() noexcept { notify_all(); }
-  void notify_all() noexcept {
-    notified_.fetch_add(1, std::memory_order_relaxed);  // under the mutex, or of use to a simulation only
+  void notify() noexcept {
+    if (t_simulated) notified_.fetch_add(1, std::memory_order_relaxed);  // one thread of the system: no order is needed
     changed_.notify_all();
   }
+  // Without a limit: callers say what ends it.
   template <class Ready>
   void wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
     while (!ready()) {

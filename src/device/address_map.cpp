@@ -1,20 +1,11 @@
 #include "device/address_map.h"
 
-#include <cinttypes>
-#include <cstdio>
 #include <mutex>
 #include <string>
 
+#include "base/hex.h"
+
 namespace slipway::internal {
-namespace {
-
-std::string hex(std::uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%" PRIx64, value);
-  return text;
-}
-
-}  // namespace
 
 void AddressMap::add(std::uint64_t address, std::uint64_t bytes) {
   const std::unique_lock lock(mutex_);

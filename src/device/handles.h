@@ -83,6 +83,8 @@ auto& deref(const Handle& handle, const char* what) {
 
 // Refuses a handle of another device.
 void check_same_device(const DeviceImpl& mine, const DeviceImpl& theirs, const char* what);
+// For calls that copy and wait: on a captured stream they would become nodes. `what`: "graph 'x' was to be saved".
+void refuse_captured_stream(const StreamImpl& stream, const std::string& what);
 
 // A launch shape, checked: each dimension against zero and the device's limits, in this order, everywhere.
 struct CheckedShape {

@@ -60,7 +60,10 @@ void RetireList::collect_locked(std::vector<std::function<void()>>& ready,
   });
   std::erase_if(dropped_, [&](std::shared_ptr<DriverStream>& stream) {
     if (stream->completed() < stream->sink().submitted()) return false;
-    std::erase(streams_, stream);
+    // One: pools hand out the same queue again, and others may have it still.
+    if (const auto known = std::find(streams_.begin(), streams_.end(), stream); known != streams_.end()) {
+      streams_.erase(known);
+    }
     gone.push_back(std::move(stream));
     return true;
   });

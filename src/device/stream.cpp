@@ -19,6 +19,12 @@ using internal::StreamImpl;
 
 namespace internal {
 
+void refuse_captured_stream(const StreamImpl& stream, const std::string& what) {
+  if (!stream.capture()) return;
+  throw Error(ErrorCode::kFailedPrecondition,
+              what + " on the stream '" + stream.name() + "', which is being captured; end the capture first");
+}
+
 void check_same_device(const DeviceImpl& mine, const DeviceImpl& theirs, const char* what) {
   if (&mine == &theirs) return;
   throw Error(ErrorCode::kInvalidArgument, std::string(what) + " belongs to the device '" + theirs.info().uri +

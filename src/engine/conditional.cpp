@@ -4,6 +4,8 @@
 #include <bit>
 #include <string>
 
+#include "base/hex.h"
+
 namespace slipway::internal {
 
 // The value is read into the first bytes of a wider number.
@@ -40,9 +42,11 @@ Result<std::uint32_t> ReplayProgram::choose(std::uint64_t branch, const Conditio
       details.name = name();
       details.sequence = step;
       details.submitted = true;
-      details.sentence = "a while of graph '" + name() + "' had not ended in step " + std::to_string(step) + " after " +
-                         std::to_string(turns.most) +
-                         " turns, which is its limit; the rest of the step was skipped. Give while_node() a higher "
+      details.sentence = "while " + std::to_string(condition.number) + " of graph '" + name() +
+                         "' had not ended in step " + std::to_string(step) + " after " + std::to_string(turns.most) +
+                         " turns, which is its limit (its condition, at " + hex(condition.address) + ", was " +
+                         std::to_string(value) +
+                         "); the rest of the step was skipped. Give while_node() a higher "
                          "limit, or look for what should make its condition zero";
       return Status(std::move(details));
     }

@@ -38,17 +38,19 @@ int LaneQueue::put(NativeQueue* queue, void (*call)(void*), void* data, void (*d
       if (armed && destroy) destroy(data);
     }
   };
+  std::shared_ptr<Owned> owned;
+  std::unique_ptr<HostFunction> work;  // emptied by whoever takes it
   try {
-    auto owned = std::make_shared<Owned>(data, destroy);
-    auto work = std::make_unique<HostFunction>(HostFunction{[call, owned] { call(owned->data); }, "foreign work"});
+    owned = std::make_shared<Owned>(data, destroy);
+    work = std::make_unique<HostFunction>(HostFunction{[call, owned] { call(owned->data); }, "foreign work"});
     work->kind = HostFunction::Kind::kForeign;
     owned->armed = true;
-    if (self.work_->take(work).ok()) return 0;
-    owned->armed = false;
-    return 1;
-  } catch (const std::bad_alloc&) {
-    return 1;
+    (void)self.work_->take(work);
+  } catch (const std::bad_alloc&) {  // perhaps behind the taking
   }
+  if (owned && owned->armed && !work) return 0;
+  if (owned) owned->armed = false;
+  return 1;
 }
 
 Status LaneStream::wait(std::uint64_t sequence, std::int64_t deadline_ns) {

@@ -140,7 +140,8 @@ void ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed& freed) 
   }
   if (!SLIPWAY_RULE(kCancelOpensGates)) return;
   for (std::uint32_t i = 0; i < layout_.gate_count; ++i) {
-    gates_[i].complete_up_to(last, freed);
+    // Not those of older steps, which may still get their values.
+    for (std::uint64_t step = from_step; step <= last; ++step) gates_[i].complete(step, freed);
     // Signals that are lost here do no harm: whoever passes sees the cause, and recover() resets all.
     if (events_) events_[i].set(freed);
   }

@@ -1,9 +1,9 @@
 #include "graph/addresses.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <utility>
+
+#include "base/hex.h"
 
 namespace slipway::internal {
 
@@ -14,12 +14,16 @@ WatchedAddresses::~WatchedAddresses() {
 
 void WatchedAddresses::add(std::uint64_t address, const std::string& where) {
   if (address == 0) return;
-  const auto inside = [&](const Block& b) {
-    return address - b.block.address < b.block.bytes && device_->addresses().lives(b.block);
-  };
-  if (std::any_of(blocks_.begin(), blocks_.end(), inside)) return;
+  const Block* const holder = holder_of(address);
+  if (holder && device_->addresses().lives(holder->block)) return;
   if (const auto block = device_->addresses().watch(address)) blocks_.push_back({*block, where});
   else unwatched_.push_back(where);
+}
+
+const WatchedAddresses::Block* WatchedAddresses::holder_of(std::uint64_t address) const noexcept {
+  const auto holds = [&](const Block& b) { return address - b.block.address < b.block.bytes; };
+  const auto found = std::find_if(blocks_.rbegin(), blocks_.rend(), holds);
+  return found == blocks_.rend() ? nullptr : &*found;
 }
 
 void WatchedAddresses::inherit(std::uint64_t address, const AddressMap::Block& block, const std::string& where) {
@@ -40,14 +44,12 @@ Status WatchedAddresses::check(std::uint64_t& seen, const std::string& graph) co
   if (freed == seen) return {};
   for (const Block& b : blocks_) {
     if (device_->addresses().lives(b.block)) continue;
-    char address[24];
-    std::snprintf(address, sizeof address, "0x%" PRIx64, b.block.address);
     ErrorDetails details;
     details.code = ErrorCode::kStaleAddress;
     details.name = graph;
     details.stable = true;
     details.sentence = b.where + " in graph '" + graph + "' is in a memory block of " + std::to_string(b.block.bytes) +
-                       " bytes at " + address +
+                       " bytes at " + hex(b.block.address) +
                        " that was freed; keep the memory as long as the graph is launched, allocate it during the "
                        "capture, or capture again";
     return Status(std::move(details));

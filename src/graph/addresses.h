@@ -33,6 +33,9 @@ class WatchedAddresses {
     std::string where;  // the first place that refers to it
   };
   const std::vector<Block>& blocks() const noexcept { return blocks_; }
+  // The one that holds the address, the last where memory was freed and its place given out again; null where none is
+  // known.
+  const Block* holder_of(std::uint64_t address) const noexcept;
 
  private:
   std::shared_ptr<DeviceImpl> device_;

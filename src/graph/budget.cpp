@@ -7,8 +7,9 @@
 namespace slipway::internal {
 
 bool runs_beside(const DefinitionImpl& definition, const InstantiateOptions& options) {
-  return !options.serial && !definition.branches.empty() && definition.device->driver().reads_values_late() &&
-         definition.device->info().workers > 1;
+  // A launch that blocks waits for the first branch, which waits for the others.
+  return !options.serial && !definition.device->environment().blocking && !definition.branches.empty() &&
+         definition.device->driver().reads_values_late() && definition.device->info().workers > 1;
 }
 
 GraphBudget budget_of(const DefinitionImpl& definition, const InstantiateOptions& settled) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -18,8 +19,10 @@ const char* name_of_flags(std::uint8_t flags) {
   return (flags & kConditionIndexed) != 0 ? "switch" : "if";
 }
 
+// Its number among the types of conditions; as many as there are for another.
 std::uint8_t kind_flag(DType dtype) {
-  return dtype == DType::kBool ? kConditionBool : dtype == DType::kI32 ? kConditionI32 : kConditionU32;
+  return static_cast<std::uint8_t>(std::find(std::begin(kConditionTypes), std::end(kConditionTypes), dtype) -
+                                   std::begin(kConditionTypes));
 }
 
 // How deep conditional nodes lie in another in a finished graph.
@@ -52,7 +55,7 @@ void CaptureImpl::refuse_end_in_body() {
 
 void CaptureImpl::check_condition(const char* kind, const Condition& condition) const {
   const std::string what = std::string("the condition of a '") + kind + "' in the capture '" + definition_->name + "'";
-  if (condition.dtype != DType::kBool && condition.dtype != DType::kI32 && condition.dtype != DType::kU32) {
+  if (kind_flag(condition.dtype) == std::size(kConditionTypes)) {
     throw Error(ErrorCode::kInvalidArgument,
                 what + " is of type " + name_of(condition.dtype) + "; a condition is a bool, i32 or u32");
   }
@@ -84,9 +87,9 @@ std::size_t CaptureImpl::begin_conditional(StreamImpl& stream, const Conditional
                                            " other conditional nodes, which is the limit; nest fewer");
   }
   CapturedStream& state = state_of(stream);
-  static constexpr const char* kKinds[] = {"bool", "i32", "u32"};
+  const IncompleteGuard guard(*this);
   NodeDefinition node{kind, kind, {}, {}, {}, {}};
-  node.detail = std::string(kKinds[conditional.flags & kConditionKinds]) + " condition";
+  node.detail = std::string(name_of(kConditionTypes[conditional.flags & kConditionKinds])) + " condition";
   if (kind == "while") node.detail += ", at most " + std::to_string(conditional.most_turns) + " turns";
   else
     node.detail += ", " + std::to_string(conditional.body_count) + (conditional.body_count == 1 ? " body" : " bodies");
@@ -102,6 +105,7 @@ std::size_t CaptureImpl::begin_conditional(StreamImpl& stream, const Conditional
 void CaptureImpl::run_body(const Stream& stream, std::uint32_t number, const GraphBody* body, const std::string& kind) {
   {
     const std::lock_guard lock(mutex_);
+    const IncompleteGuard guard(*this);
     OpenConditional& open = open_.back();
     open.body = number;
     open.nodes = definition_->nodes.size();
@@ -142,6 +146,7 @@ void CaptureImpl::end_conditional(StreamImpl& stream) {
   const std::lock_guard lock(mutex_);
   require_valid();
   CapturedStream& state = state_of(stream);
+  const IncompleteGuard guard(*this);
   OpenConditional open = std::move(open_.back());
   open_.pop_back();
   add_entry(TapeEntry::What::kConditionEnd, state, open.node, open.index);
@@ -199,14 +204,7 @@ void CaptureImpl::embed_conditional(const CapturedStream& state, const Definitio
 namespace slipway {
 
 std::shared_ptr<internal::CaptureImpl> Capture::conditional_on(const Stream& stream, const char* kind) {
-  if (!impl_)
-    throw Error(ErrorCode::kFailedPrecondition, std::string("the capture has ended; add the '") + kind + "' before");
-  internal::StreamImpl& s = internal::deref(stream, "the stream");
-  impl_->device().check_process("adding a conditional node");
-  if (s.capture() != impl_) {
-    throw Error(ErrorCode::kInvalidArgument, std::string("a '") + kind + "' was given the stream '" + s.name() +
-                                                 "', which is not part of the capture; use one that is");
-  }
+  (void)captured(stream, "the conditional node", kind);
   return impl_;  // a body may drop the capture
 }
 

@@ -63,15 +63,14 @@ void CaptureImpl::watch(const RecordHeader& record, const std::string& name) {
 }
 
 void CaptureImpl::require_valid() {
-  if (released_)
-    throw Error(ErrorCode::kFailedPrecondition, "the capture '" + definition_->name + "' has ended already");
+  if (released_) throw Error(ErrorCode::kFailedPrecondition, "the capture '" + name_ + "' has ended already");
   if (lost_ && invalid_.ok())
     invalidate(ErrorCode::kOutOfMemory, "has lost a submission, as there was no host memory; capture again");
   invalid_.throw_if_error();
 }
 
 void CaptureImpl::invalidate(ErrorCode code, std::string sentence) {
-  const Status cause(code, "the capture '" + definition_->name + "' " + std::move(sentence));
+  const Status cause(code, "the capture '" + name_ + "' " + std::move(sentence));
   if (invalid_.ok()) invalid_ = cause;
   cause.throw_if_error();
   throw Error(ErrorCode::kInternal, "unreachable");
@@ -215,6 +214,7 @@ void CaptureImpl::add_uses(const LaunchRecord& launch, const std::string& name, 
 
 Argument CaptureImpl::initial_value(const Argument& parameter) {
   const std::lock_guard lock(mutex_);
+  require_valid();
   const std::uint64_t number = parameter.as_unsigned();
   if (parameter.size_bytes() != definition_->capture_id || number >= definition_->variables.size()) {
     invalidate(ErrorCode::kInvalidNode, "was given a parameter of another capture; use those that it declared itself");
@@ -361,16 +361,17 @@ void CaptureImpl::release() {
 Result<std::shared_ptr<DefinitionImpl>> CaptureImpl::finish() {
   const std::lock_guard lock(mutex_);
   if (lost_ && invalid_.ok()) {
-    return Status(ErrorCode::kOutOfMemory, "the capture '" + definition_->name +
-                                               "' has lost a submission, as there was no host memory; capture again");
+    return Status(ErrorCode::kOutOfMemory,
+                  "the capture '" + name_ + "' has lost a submission, as there was no host memory; capture again");
   }
   if (!invalid_.ok()) return invalid_;
+  join_side_stream();
   Seen& joined = streams_.front().seen;
   for (const CapturedStream& s : streams_) {
     const auto own = s.seen.find(s.stream.get());
     const std::size_t nodes = own == s.seen.end() ? 0 : own->second;
     const std::size_t seen = joined[s.stream.get()];
-    if (s.stream.get() != origin_ && s.stream != side_ && seen < nodes) return unjoined(s, seen);
+    if (s.stream.get() != origin_ && seen < nodes) return unjoined(s, seen);
   }
   std::erase_if(definition_->entries,
                 [](const TapeEntry& e) { return e.what == TapeEntry::What::kMark && e.mark == kNotWaitedFor; });

@@ -71,7 +71,16 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
     Seen seen;
     std::vector<std::uint32_t> nodes{};  // its own
   };
+  struct CapturedMark {
+    Seen seen;
+    std::uint32_t node = 0;
+    std::uint32_t branch = 0;
+    std::size_t entry = 0;  // among the definition's, once another branch waits for it
+  };
   CapturedStream& state_of(StreamImpl& stream);
+  CapturedMark add_mark(CapturedStream& state);
+  void add_wait(CapturedStream& state, const CapturedMark& mark);
+  void join_side_stream();
   // Around what adds to the definition in several places: where it ends by an exception, the capture is invalid.
   class IncompleteGuard {
    public:
@@ -137,12 +146,6 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   std::vector<std::byte> block_;  // the variables' first values
   const StreamImpl* origin_;
   std::vector<CapturedStream> streams_;
-  struct CapturedMark {
-    Seen seen;
-    std::uint32_t node = 0;
-    std::uint32_t branch = 0;
-    std::size_t entry = 0;  // among the definition's, once another branch waits for it
-  };
   std::map<const EventImpl*, CapturedMark> marks_;
   std::shared_ptr<StreamImpl> side_;  // once there is one
   std::vector<OpenConditional> open_;

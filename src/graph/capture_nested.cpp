@@ -27,6 +27,7 @@ void CaptureImpl::embed(StreamImpl& stream, const std::shared_ptr<const Definiti
   require_valid();
   CapturedStream& state = state_of(stream);
   check_depth(*child);
+  const IncompleteGuard guard(*this);
   DefinitionImpl& d = *definition_;
   const std::string prefix = free_prefix(child->name);
   const auto block_base = static_cast<std::uint32_t>((block_.size() + 15) / 16 * 16);

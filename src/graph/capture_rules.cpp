@@ -15,17 +15,20 @@ void CaptureImpl::mark(StreamImpl& stream, EventImpl& event) {
   if (marked_in && marked_in.get() != this) {
     invalidate(ErrorCode::kInvalidNode, "marks an event that another open capture has marked; give each its own");
   }
+  marks_[&event] = add_mark(state_of(stream));
+  event.captured_by = weak_from_this();
+}
+
+CaptureImpl::CapturedMark CaptureImpl::add_mark(CapturedStream& state) {
   const IncompleteGuard guard(*this);
-  CapturedStream& state = state_of(stream);
   const std::uint32_t node = add_node(state, {"mark", "mark", {}, {}, {}, {}});
   TapeEntry entry;
+  entry.what = TapeEntry::What::kMark;
   entry.branch = branch_of(state);
   entry.node = node;
   entry.mark = kNotWaitedFor;
-  marks_[&event] = {state.seen, node, entry.branch, definition_->entries.size()};
-  entry.what = TapeEntry::What::kMark;
   definition_->entries.push_back(entry);
-  event.captured_by = weak_from_this();
+  return {state.seen, node, entry.branch, definition_->entries.size() - 1};
 }
 
 void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
@@ -54,8 +57,11 @@ void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
     streams_.push_back({std::move(shared), {}, {}});  // first, as release() has to find each captured stream
     stream.set_capture(shared_from_this());
   }
-  CapturedStream& state = state_of(stream);
-  const CapturedMark& mark = marks_.at(&event);
+  add_wait(state_of(stream), marks_.at(&event));
+}
+
+void CaptureImpl::add_wait(CapturedStream& state, const CapturedMark& mark) {
+  const IncompleteGuard guard(*this);
   state.last.push_back(mark.node);
   for (const auto& [s, count] : mark.seen) {
     if (state.seen[s] < count) state.seen[s] = count;
@@ -70,6 +76,12 @@ void CaptureImpl::wait(StreamImpl& stream, EventImpl& event) {
   entry.node = node;
   entry.mark = marked.mark;
   definition_->entries.push_back(entry);
+}
+
+void CaptureImpl::join_side_stream() {
+  for (CapturedStream& s : streams_) {
+    if (s.stream == side_) return add_wait(streams_.front(), add_mark(s));
+  }
 }
 
 void CaptureImpl::refuse_question(std::string sentence) {

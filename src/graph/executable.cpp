@@ -100,7 +100,12 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
         "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
     Status(std::move(details)).throw_if_error();
   }
-  if (draws_) draws_->take(begun.value());
+  try {
+    if (draws_) draws_->take(begun.value(), program_->done().completed());
+  } catch (...) {
+    abandon(begun.value());
+    throw;
+  }
   return begun.value();
 }
 
@@ -149,6 +154,8 @@ void ExecutableCore::submit_side(std::size_t index, std::uint64_t step) {
 bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values) {
   const auto capture = std::dynamic_pointer_cast<CaptureImpl>(stream->capture());
   if (!capture) return false;
+  std::uint64_t seen = ~std::uint64_t{0};  // the new graph would take what lies there now for what was captured
+  definition_->addresses->check(seen, definition_->name).throw_if_error();
   if (counts_.rebinds.load(std::memory_order_relaxed) != 0) {
     throw Error(ErrorCode::kUnsupported, "graph '" + definition_->name +
                                              "' was launched inside a capture after it was rebound, and only what was "
@@ -201,42 +208,41 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     submit(stream, own.step);
     SLIPWAY_POINT("submitted", program_.get(), own.step, 0);
     count(counts_.replay_first);
-  }
-  if (options_.updater) {
-    const std::lock_guard lock(mutex_);
-    update.front().step = own.step;
-    updates_.splice(updates_.end(), update);
-    changed_.notify_one();
-    return {own.step};
+    if (options_.updater) {  // in the order of the steps: one may wait for the slot of another
+      const std::lock_guard list(mutex_);
+      update.front().step = own.step;
+      updates_.splice(updates_.end(), update);
+      changed_.notify();
+      return {own.step};
+    }
   }
   try {
     publish_taken(own, values);
   } catch (...) {
     // The step waits to be published again or cancelled; this thread owes it, and it is watched over.
-    if (program_->cancellation_of(own.step).ok()) {
-      own.thread = thread_id();
-      own.launched_ns = now_ns();
-      open(own);
-      owe(*stream, own.step);
-    }
+    own.thread = thread_id();
+    own.launched_ns = now_ns();
+    open(own, stream.get());
     throw;
   }
   return {own.step};
 }
 
 void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on) try {
-  open({step, 0, false, true, thread_id(), now_ns()});
-  if (owed_on) owe(*owed_on, step);
+  open({step, 0, false, true, thread_id(), now_ns()}, owed_on);
 } catch (...) {
   abandon(step);
   throw;
 }
 
-void ExecutableCore::open(const OpenStep& step) {
+void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on) {
   const std::lock_guard lock(mutex_);
+  // Who cancels says so first and comes by here then: it finds the entry, or none is made.
+  if (!program_->cancellation_of(step.step).ok()) return;
   open_.push_back(step);
   start_helper();  // the watchdog
-  if (helper_rests_) changed_.notify_one();
+  if (owed_on) owe(*owed_on, step.step);
+  if (helper_rests_) changed_.notify();
 }
 
 Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publisher publisher) {
@@ -267,168 +273,6 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
   return {step};
 }
 
-// --- Publishing ---
-
-ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
-  program_->cancellation_of(step).throw_if_error();
-  const auto sentence = [&](const std::string& rest) {
-    return "step " + std::to_string(step) + " of graph '" + definition_->name + "' " + rest;
-  };
-  const std::lock_guard lock(mutex_);
-  for (OpenStep& open : open_) {
-    if (open.step != step) continue;
-    if (open.busy && SLIPWAY_RULE(kOnePublisher)) {
-      throw Error(ErrorCode::kBusy, sentence("is being published by another thread; publish it once"));
-    }
-    open.busy = true;
-    return open;
-  }
-  const std::uint64_t begun = program_->begun();
-  if (step == 0 || step > begun) {
-    throw Error(ErrorCode::kInvalidArgument,
-                sentence("was to be published, and only " + std::to_string(begun) + " were launched; launch it first"));
-  }
-  throw Error(ErrorCode::kFailedPrecondition, sentence("was published already; values belong to exactly one step"));
-}
-
-void ExecutableCore::put_back(const OpenStep& taken) {
-  const std::lock_guard lock(mutex_);
-  for (OpenStep& open : open_) {
-    if (open.step == taken.step) {
-      open = taken;
-      open.busy = false;
-    }
-  }
-}
-
-void ExecutableCore::close_open(std::uint64_t step) {
-  {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(open_, [&](const OpenStep& open) { return open.step == step; });
-  }
-  definition_->device->owed().remove(this, step);
-}
-
-void ExecutableCore::wait_for_slot(std::uint64_t step) {
-  if (step <= options_.depth || !SLIPWAY_RULE(kWaitForSlot)) return;
-  const std::uint64_t needed = step - options_.depth;
-  if (program_->done().completed() >= needed) return;
-  DeviceImpl& device = *definition_->device;
-  if (SLIPWAY_RULE(kRefuseOwnWait)) device.owed().check_step(this, needed, "publishing a step").throw_if_error();
-  const BlockingScope scope(device.rules());
-  if (program_->done().wait(needed, device.rules().spin_ns, device.deadline(-1))) return;
-  throw Error(ErrorCode::kTimeout, "the values of step " + std::to_string(step) + " of graph '" + definition_->name +
-                                       "' found no room: step " + std::to_string(needed) +
-                                       " had not passed within the wait limit. The step stays open; publish it again, "
-                                       "or look for what holds the older one");
-}
-
-void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
-  const bool logs = definition_->device->environment().timeline.load(std::memory_order_relaxed) != nullptr;
-  std::byte* block = program_->block(step);
-  Freed freed;
-  if (taken.gates_open == 0) {
-    check_values(values);
-    wait_for_slot(step);
-    const std::int64_t started = logs ? now_ns() : 0;
-    if (!SLIPWAY_RULE(kValuesBeforeGate)) {
-      program_->open_gate(0, step, freed);
-      resume_all(freed);
-      SLIPWAY_POINT("gate opened", program_.get(), step, 0);
-    }
-    std::memcpy(block, values.data(), values.size());
-    if (draws_) {
-      draws_->write(step, block);
-      draws_->forget(program_->done().completed());
-    }
-    if (logs) log_update("values", step, 0, started, now_ns());
-    SLIPWAY_POINT("values written", program_.get(), step, 0);
-    program_->open_gate(0, step, freed);
-    taken.gates_open = 1;
-    resume_all(freed);
-    SLIPWAY_POINT("gate opened", program_.get(), step, 0);
-  } else if (!parameters_equal(step, values)) {
-    throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step) + " of graph '" + definition_->name +
-                                                 "' was published again with other values, but launches may have run "
-                                                 "with the first ones; publish the same values, or cancel the step");
-  }
-  for (; taken.gates_open <= definition_->operations.size(); ++taken.gates_open) {
-    const OperationDefinition& operation = definition_->operations[taken.gates_open - 1];
-    const std::int64_t started = logs ? now_ns() : 0;
-    try {
-      if (evaluate(*definition_, taken.gates_open - 1, block, scratch_)) {
-        counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
-      }
-      check_specialised(*definition_, taken.gates_open, block);
-    } catch (...) {
-      if (logs) log_update(operation.name, step, taken.gates_open, started, 0);
-      throw;
-    }
-    if (logs) log_update(operation.name, step, taken.gates_open, started, now_ns());
-    SLIPWAY_POINT("values written", program_.get(), step, taken.gates_open);
-    program_->open_gate(taken.gates_open, step, freed);
-    resume_all(freed);
-    SLIPWAY_POINT("gate opened", program_.get(), step, taken.gates_open);
-  }
-}
-
-Status ExecutableCore::refused(const OpenStep& open, const std::string& why, ErrorCode code) const {
-  ErrorDetails details;
-  details.code = code;
-  details.name = definition_->name;
-  details.sequence = open.step;
-  details.submitted = open.submitted;
-  const bool in_operation = open.gates_open > 0;
-  details.sentence = (in_operation ? "operation '" + definition_->operations[open.gates_open - 1].name + "' of graph '"
-                                   : "publishing graph '") +
-                     definition_->name + "' refused the values of step " + std::to_string(open.step) + ": " + why +
-                     (open.submitted ? "; the step stays open, publish it again or cancel it"
-                                     : "; nothing was submitted, launch it again with other values");
-  return Status(std::move(details));
-}
-
-void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>& values) {
-  struct Publishing {
-    std::atomic<int>& count;
-    explicit Publishing(std::atomic<int>& c) : count(c) { count.fetch_add(1, std::memory_order_acq_rel); }
-    ~Publishing() { count.fetch_sub(1, std::memory_order_acq_rel); }
-  };
-  const Publishing publishing(publishing_);
-  program_->cancellation_of(taken.step).throw_if_error();
-  if (passed(taken.step)) {  // cancelled, recovered from, and its slot is another's
-    cancelled_error(taken.step, ErrorCode::kCancelled, "its graph has recovered meanwhile").throw_if_error();
-  }
-  try {
-    publish_gates(taken.step, values, taken);
-  } catch (const Error& error) {
-    if (taken.gates_open == 0) throw;  // about the call, not about the values
-    ErrorDetails details = *error.details();
-    details.name = definition_->name;
-    details.submitted = taken.submitted;
-    Status(std::move(details)).throw_if_error();
-  } catch (const std::bad_alloc&) {
-    refused(taken, "there was no host memory", ErrorCode::kOutOfMemory).throw_if_error();
-  } catch (const std::exception& error) {
-    refused(taken, error.what()).throw_if_error();
-  } catch (...) {
-    refused(taken, "an exception that is not a std::exception").throw_if_error();
-  }
-  program_->cancellation_of(taken.step).throw_if_error();
-  counts_.published.fetch_add(1, std::memory_order_relaxed);
-}
-
-void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& values) {
-  OpenStep taken = take_open(step);
-  try {
-    publish_taken(taken, values);
-  } catch (...) {
-    if (program_->cancellation_of(step).ok()) put_back(taken);
-    else close_open(step);
-    throw;
-  }
-  close_open(step);
-}
-
 // --- Ending steps ---
 
 void ExecutableCore::cancel(std::uint64_t step, Status cause) {
@@ -440,7 +284,7 @@ void ExecutableCore::cancel(std::uint64_t step, Status cause) {
     const std::lock_guard lock(mutex_);
     // Steps that somebody is publishing are taken off by him.
     std::erase_if(open_, [&](const OpenStep& open) { return open.step >= step && !open.busy; });
-    updates_.clear();
+    updates_.remove_if([&](const Update& u) { return u.step >= step; });
   }
   for (std::uint64_t s = step; s <= begun; ++s) definition_->device->owed().remove(this, s);
   resume_all(freed);

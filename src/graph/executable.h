@@ -105,7 +105,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // The calling thread owes the step's values from here on.
   void owe(StreamImpl& stream, std::uint64_t step);
   // It has to be published within the watchdog's limit, and is taken off by whoever does.
-  void open(const OpenStep& step);
+  // `owed_on`: the stream that its thread must not wait for meanwhile; null where another thread publishes.
+  void open(const OpenStep& step, StreamImpl* owed_on);
   // The same for a step that is not submitted yet; on that stream this thread owes it, unless it is null. Abandons it
   // when that fails.
   void open_begun(std::uint64_t step, StreamImpl* owed_on);
@@ -114,6 +115,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // Publishes, and throws what the caller is to be told. `taken` says how far it came.
   void publish_taken(OpenStep& taken, const std::vector<std::byte>& values);
   void publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);
+  // Throws what is being handled, told with the operation that refused the values and with what becomes of the step.
+  [[noreturn]] void throw_told(const OpenStep& open) const;
   Status refused(const OpenStep& open, const std::string& why, ErrorCode code = ErrorCode::kInvalidArgument) const;
   OpenStep take_open(std::uint64_t step);
   void put_back(const OpenStep& open);
@@ -133,6 +136,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void evaluate_all(const std::vector<std::byte>& values);
   void submit_update(DriverStream& stream, std::uint64_t step);
   void submit_wait_for(DriverStream& stream, std::uint64_t step);
+  std::unique_lock<Mutex> lock_updates();
   void recover_updates();
 
   void start_helper();

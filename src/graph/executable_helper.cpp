@@ -29,6 +29,8 @@ void ExecutableCore::wait_for_cancelled() {
   const std::uint64_t begun = program_->begun();
   if (program_->cancellation_of(begun).ok() || passed(begun)) return;
   DeviceImpl& device = *definition_->device;
+  // A step in front of the cancelled ones may still be open.
+  device.owed().check_step(this, begun, "recovering a graph").throw_if_error();
   const BlockingScope scope(device.rules());
   (void)program_->done().wait(begun, device.rules().spin_ns, device.deadline(-1));
 }
@@ -48,7 +50,7 @@ void ExecutableCore::drop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    changed_.notify_all();
+    changed_.notify();
     for (const OpenStep& open : open_) {
       // What the updater has or will get is still published; the rest has nobody left.
       const bool has_values = open.step == helper_step_ || std::any_of(updates_.begin(), updates_.end(),
@@ -115,7 +117,8 @@ void ExecutableCore::cancel_late() {
   {
     const std::lock_guard lock(mutex_);
     for (const OpenStep& open : open_) {
-      if (!open.busy && now_ns() - open.launched_ns > limit_ns && (late.step == 0 || open.step < late.step))
+      if (!open.busy && !passed(open.step) && now_ns() - open.launched_ns > limit_ns &&
+          (late.step == 0 || open.step < late.step))
         late = open;
     }
   }
@@ -137,6 +140,7 @@ void ExecutableCore::helper_main() {
       if (stopping_) return;
       if (open_.empty()) {
         helper_rests_ = true;
+        // Ended by drop(), which comes with the last handle.
         changed_.wait(lock, [&] { return stopping_ || !updates_.empty() || !open_.empty(); });
         helper_rests_ = false;
       }

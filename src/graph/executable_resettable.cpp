@@ -85,21 +85,28 @@ DriverStream& ExecutableCore::update_stream(UpdateStream& updates, StreamImpl& r
 
 void ExecutableCore::evaluate_all(const std::vector<std::byte>& values) {
   next_block_ = values;
-  std::size_t i = 0;
+  OpenStep next{program_->begun() + 1, 0, false, false};
   try {
-    for (; i < definition_->operations.size(); ++i) {
+    for (std::size_t i = 0; i < definition_->operations.size(); ++i) {
+      next.gates_open = static_cast<std::uint32_t>(i) + 1;
       if (evaluate(*definition_, i, next_block_.data(), scratch_)) {
         counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
       }
-      check_specialised(*definition_, static_cast<std::uint32_t>(i) + 1, next_block_.data());
+      check_specialised(*definition_, next.gates_open, next_block_.data());
     }
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInvalidArgument, "operation '" + definition_->operations[i].name + "' of graph '" +
-                                                 definition_->name + "' refused the values of a step: " + error.what() +
-                                                 "; nothing was submitted");
+  } catch (...) {
+    throw_told(next);
   }
+}
+
+// Whoever has it may stand in a full ring, or wait for its stream.
+std::unique_lock<Mutex> ExecutableCore::lock_updates() {
+  std::unique_lock<Mutex> lock(definition_->device->updates().mutex, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    const BlockingScope scope(definition_->device->rules());
+    lock.lock();
+  }
+  return lock;
 }
 
 void ExecutableCore::submit_update(DriverStream& stream, std::uint64_t step) {
@@ -142,17 +149,11 @@ Step ExecutableCore::launch_resettable(const std::shared_ptr<StreamImpl>& stream
   const auto launching = lock_launches();
   if (SLIPWAY_RULE(kFallibleFirst)) evaluate_all(values);
   UpdateStream& updates = device.updates();
-  std::unique_lock one(updates.mutex, std::defer_lock);
-  if (SLIPWAY_RULE(kOneUpdateAtATime) && !one.try_lock()) {
-    const BlockingScope scope(device.rules());  // whoever has it may stand in a full ring
-    one.lock();
-  }
+  std::unique_lock<Mutex> one;
+  if (SLIPWAY_RULE(kOneUpdateAtATime)) one = lock_updates();
   DriverStream& queue = update_stream(updates, *stream);
   const std::uint64_t step = begin(stream);
-  if (draws_) {
-    draws_->write(step, next_block_.data());
-    draws_->forget(program_->done().completed());
-  }
+  if (draws_) draws_->write(step, next_block_.data());
   SLIPWAY_POINT("prepared", program_.get(), step, 0);
   if (update_first) {
     submit_update(queue, step);
@@ -197,7 +198,7 @@ void ExecutableCore::recover_updates() {
   DeviceImpl& device = *definition_->device;
   const auto launching = lock_launches();
   UpdateStream& updates = device.updates();
-  const std::lock_guard one(updates.mutex);
+  const auto one = lock_updates();
   last_block_.clear();  // which of its places were rewritten is not known
   if (!updates.stream) return;
   EventRecord mark{};

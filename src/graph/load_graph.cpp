@@ -300,10 +300,10 @@ class GraphReader {
     for (const JsonValue& node : nodes.items()) during("node", index++, [&] { submit(node); });
   }
   void conditional(const JsonValue& node, const Stream& stream) {
-    const std::string& type = node.member("type").text();
-    const DType dtype = type == "bool" ? DType::kBool : type == "i32" ? DType::kI32 : DType::kU32;
-    if (dtype == DType::kU32 && type != "u32") node.fail("a condition is a bool, i32 or u32");
-    const Condition condition(address(node.member("condition")), dtype);
+    const auto is_named = [&type = node.member("type").text()](DType dtype) { return type == name_of(dtype); };
+    const auto dtype = std::find_if(std::begin(kConditionTypes), std::end(kConditionTypes), is_named);
+    if (dtype == std::end(kConditionTypes)) node.fail("a condition is a bool, i32 or u32");
+    const Condition condition(address(node.member("condition")), *dtype);
     std::vector<GraphBody> bodies;
     for (const JsonValue& body : node.member("bodies").items(kMostBodies)) {
       if (body.items().empty()) bodies.emplace_back();

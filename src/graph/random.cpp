@@ -32,6 +32,7 @@ namespace internal {
 RandomDraw CaptureImpl::take_random(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t count) {
   const std::lock_guard lock(mutex_);
   require_valid();
+  const IncompleteGuard guard(*this);
   const std::string name = "random " + std::to_string(definition_->variables.size());
   Variable variable;
   variable.kind = ArgKind::kU64;
@@ -80,8 +81,9 @@ StepDraws::StepDraws(const std::vector<RandomSource>& sources) : sources_(source
   taken_.reserve(64 * sources_.size());
 }
 
-void StepDraws::take(std::uint64_t step) {
+void StepDraws::take(std::uint64_t step, std::uint64_t passed) {
   const std::lock_guard lock(mutex_);
+  std::erase_if(taken_, [&](const Taken& taken) { return taken.step <= passed; });
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     taken_.push_back({step, i, sources_[i].generator->take(sources_[i].count)});
   }
@@ -97,11 +99,6 @@ void StepDraws::write(std::uint64_t step, std::byte* block) const {
       std::memcpy(block + draw.offset_at, &offset, sizeof offset);
     }
   }
-}
-
-void StepDraws::forget(std::uint64_t passed) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(taken_, [&](const Taken& taken) { return taken.step <= passed; });
 }
 
 }  // namespace internal

@@ -60,12 +60,10 @@ class StepDraws {
  public:
   explicit StepDraws(const std::vector<RandomSource>& sources);
 
-  // By who begins a step, in the order of the steps.
-  void take(std::uint64_t step);
+  // By who begins a step, in the order of the steps; those up to `passed` are not published any more.
+  void take(std::uint64_t step, std::uint64_t passed);
   // Into the block of a step that was begun.
   void write(std::uint64_t step, std::byte* block) const;
-  // Steps up to this one have passed, and are not published any more.
-  void forget(std::uint64_t passed);
 
  private:
   const std::vector<RandomSource>& sources_;  // the definition's

@@ -1,22 +1,15 @@
 // Rebinding: an executable's work refers to memory elsewhere from its next step on.
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "base/hex.h"
 #include "graph/executable.h"
 #include "graph/record_forms.h"
 
 namespace slipway::internal {
 namespace {
-
-std::string hex(std::uint64_t address) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%" PRIx64, address);
-  return text;
-}
 
 // visit(entry, its node, site): the address places of all records, in the order of the capture.
 template <class Visit>
@@ -100,10 +93,8 @@ void ExecutableCore::rebind(const AddressMove& move, std::int64_t deadline_ns) {
     watched->add(move(place.address), where);
   });
   for (const ConditionalDefinition& c : definition_->conditionals) {
-    AddressMap::Block block{};
-    for (const WatchedAddresses::Block& b : watched_->blocks()) {
-      if (c.address - b.block.address < b.block.bytes) block = b.block;
-    }
+    const WatchedAddresses::Block* const holder = watched_->holder_of(c.address);
+    const AddressMap::Block block = holder ? holder->block : AddressMap::Block{};
     const bool is_freed = block.id != 0 && !device.addresses().lives(block);
     if (move.holds(c.address) && (!any_freed || is_freed)) {
       throw Error(ErrorCode::kUnsupported, "the condition of a conditional node of graph '" + definition_->name +
@@ -123,19 +114,20 @@ void ExecutableCore::rebind(const AddressMove& move, std::int64_t deadline_ns) {
   own_watched_ = std::move(watched);
   watched_ = own_watched_.get();
   freed_seen_ = ~std::uint64_t{0};  // the next launch looks at the new list
+  last_block_.clear();              // places that take values hold the new address
   count(counts_.rebinds);
 }
 
 void ExecutableCore::find_places() {
   const Tape& captured = definition_->records;
-  records_.assign(captured.data(), captured.data() + captured.size_bytes());
-  for_each_place(*definition_, records_.data(), [&](const TapeEntry& entry, const auto&, const AddressSite& site) {
-    AddressPlace place{entry.branch, site.address, {}};
-    for (const WatchedAddresses::Block& b : definition_->addresses->blocks()) {
-      if (site.address - b.block.address < b.block.bytes) place.block = b.block;
-    }
-    places_.push_back(place);
+  std::vector<std::byte> records(captured.data(), captured.data() + captured.size_bytes());
+  std::vector<AddressPlace> places;
+  for_each_place(*definition_, records.data(), [&](const TapeEntry& entry, const auto&, const AddressSite& site) {
+    const WatchedAddresses::Block* const holder = definition_->addresses->holder_of(site.address);
+    places.push_back({entry.branch, site.address, holder ? holder->block : AddressMap::Block{}});
   });
+  records_.swap(records);
+  places_.swap(places);
 }
 
 void ExecutableCore::move_places(const std::vector<bool>& chosen, const AddressMove& move) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "record/record.h"
@@ -18,7 +17,19 @@ struct AddressSite {
   std::int32_t argument;  // of a launch; -1: none
   const char* what;       // "the source of a copy"; of launches null
 };
-using AddressVisit = std::function<void(const AddressSite& site)>;
+// What is called with each of them; refers to it, so that no visit allocates.
+class AddressVisit {
+ public:
+  template <class Visit>
+  AddressVisit(const Visit& visit) noexcept  // NOLINT(google-explicit-constructor): stands for the lambda
+      : visit_(&visit),
+        call_([](const void* to, const AddressSite& site) { (*static_cast<const Visit*>(to))(site); }) {}
+  void operator()(const AddressSite& site) const { call_(visit_, site); }
+
+ private:
+  const void* visit_;
+  void (*call_)(const void*, const AddressSite&);
+};
 
 // Visits each device address that the record refers to, null ones too.
 void for_each_address(const RecordHeader& record, const AddressVisit& visit);

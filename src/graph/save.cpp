@@ -48,7 +48,7 @@ void detail::print_line(const std::string& line) { std::puts(line.c_str()); }
 
 namespace internal {
 
-// A step ends behind all its branches, so nobody has to join this one back.
+// It is joined back when the capture ends.
 Stream CaptureImpl::side_stream() {
   const std::lock_guard lock(mutex_);
   require_valid();

@@ -1,12 +1,11 @@
 // Writes a graph as JSON. Kinds of nodes: one row of a table each, as where they are read (load_graph.cpp).
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "base/hex.h"
 #include "device/handles.h"
 #include "graph/definition.h"
 #include "graph/json_reader.h"
@@ -70,17 +69,12 @@ class GraphWriter {
       out += "null";
       return;
     }
-    const auto& known = d_.addresses->blocks();
-    const auto holder = std::find_if(known.begin(), known.end(), [&](const WatchedAddresses::Block& b) {
-      return address - b.block.address < b.block.bytes;
-    });
-    if (holder == known.end()) {
-      char digits[40];
-      std::snprintf(digits, sizeof digits, "{\"address\": \"0x%" PRIx64 "\"}", address);
-      out += digits;
+    const WatchedAddresses::Block* const holder = d_.addresses->holder_of(address);
+    if (!holder) {
+      out += "{\"address\": \"" + hex(address) + "\"}";
       return;
     }
-    const auto index = static_cast<std::size_t>(holder - known.begin());
+    const auto index = static_cast<std::size_t>(holder - d_.addresses->blocks().data());
     out += "{\"block\": " + std::to_string(index);
     member(out, "offset", address - holder->block.address);
     out += "}";
@@ -193,9 +187,8 @@ class GraphWriter {
   std::size_t conditional(std::string& out, std::size_t i) {
     const TapeEntry& entry = d_.entries[i];
     const ConditionalDefinition& c = d_.conditionals[entry.conditional];
-    static constexpr const char* kTypes[] = {"bool", "i32", "u32"};
     out += "{\"kind\": \"" + d_.nodes[entry.node].kind + "\", \"stream\": " + std::to_string(entry.branch);
-    out += std::string(", \"type\": \"") + kTypes[c.flags & kConditionKinds] + "\", \"condition\": ";
+    out += std::string(", \"type\": \"") + name_of(kConditionTypes[c.flags & kConditionKinds]) + "\", \"condition\": ";
     address(out, c.address);
     if ((c.flags & kConditionRepeated) != 0) member(out, "most_turns", c.most_turns);
     const char* separator = ", \"bodies\": [[";
@@ -341,7 +334,10 @@ const GraphWriter::Row GraphWriter::kRows[] = {
 std::string save_graph(const GraphDefinition& definition, const Stream& contents_by) {
   const internal::DefinitionImpl& d = internal::deref(definition, "the graph definition");
   d.device->check_usable("saving a graph", d.generation);
-  if (contents_by) internal::check_same_device(*d.device, contents_by.impl()->device(), "the stream");
+  if (contents_by) {
+    internal::check_same_device(*d.device, contents_by.impl()->device(), "the stream");
+    internal::refuse_captured_stream(*contents_by.impl(), "graph '" + d.name + "' was to be saved with its contents");
+  }
   return internal::GraphWriter(d, contents_by).write();
 }
 

@@ -298,11 +298,7 @@ SelfCheckResult self_check(const ExecutableGraph& graph, const Stream& stream, c
   (void)internal::deref(stream, "the stream");
   const internal::DefinitionImpl& definition = impl.core->definition();
   internal::check_same_device(*definition.device, stream.impl()->device(), "the stream");
-  if (stream.impl()->capture()) {
-    throw Error(ErrorCode::kFailedPrecondition, "graph '" + definition.name +
-                                                    "' was to be checked on a stream that is being captured; end the "
-                                                    "capture first");
-  }
+  internal::refuse_captured_stream(*stream.impl(), "graph '" + definition.name + "' was to be checked");
   if (options.tolerance < 0 || (options.elements != DType::kF32 && options.elements != DType::kF64)) {
     throw Error(ErrorCode::kInvalidArgument,
                 "a self-check compares with a tolerance of at least 0, as f32 or f64, and got " +

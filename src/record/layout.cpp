@@ -2,22 +2,17 @@
 
 #include <algorithm>
 #include <bit>
-#include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+
+#include "base/hex.h"
 
 namespace slipway::internal {
 namespace {
 
 std::string place_of(const std::string& kernel, std::size_t index) {
   return "argument " + std::to_string(index) + " of kernel '" + kernel + "'";
-}
-
-std::string hex(std::uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%" PRIx64, value);
-  return text;
 }
 
 std::string number(double value) {

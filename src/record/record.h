@@ -141,8 +141,9 @@ static_assert(sizeof(GateRecord) == 16);
 constexpr std::uint8_t kConditionBool = 0;
 constexpr std::uint8_t kConditionI32 = 1;
 constexpr std::uint8_t kConditionU32 = 2;
-constexpr std::uint8_t kConditionKinds = 3;     // mask of these
-constexpr std::uint8_t kConditionIndexed = 4;   // by its number
+constexpr std::uint8_t kConditionKinds = 3;                                    // mask of these
+constexpr DType kConditionTypes[] = {DType::kBool, DType::kI32, DType::kU32};  // by them
+constexpr std::uint8_t kConditionIndexed = 4;                                  // by its number
 constexpr std::uint8_t kConditionRepeated = 8;  // read again behind its body, which jumps back here
 
 struct ConditionRecord {  // followed by body_count + 1 distances

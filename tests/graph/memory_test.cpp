@@ -29,6 +29,11 @@ TEST_P(Addresses, FreedMemoryIsRefusedAndNothingRuns) {
     expect_error(ErrorCode::kStaleAddress, "256 bytes", [&] { g.launch(stream); });
     EXPECT_EQ(stream.submitted(), before);
   }
+  {  // nor can it become a part of another, which would take what lies there now for its own
+    Capture parent(stream, "parent");
+    expect_error(ErrorCode::kStaleAddress, "argument 0 of kernel 'put' in graph 'watching'",
+                 [&] { graph.launch(stream); });
+  }
   stream.synchronize();
   EXPECT_EQ(counter, 2);
 }

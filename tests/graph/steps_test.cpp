@@ -192,6 +192,23 @@ TEST_P(Steps, CancelledStepsSkipTheRestAndThoseBehindThem) {
   EXPECT_EQ(a.list[1], 5);
 }
 
+TEST_P(Steps, CancellingAStepLeavesThoseInFrontOfItAlone) {
+  Appending a;
+  make(a, {.depth = 4});
+  const Step first = a.graph.launch_open(stream), second = a.graph.launch_open(stream);
+  a.graph.cancel(second, "not this one");
+  expect_error(ErrorCode::kWouldDeadlock, "recovering a graph", [&] { a.graph.recover(); });
+  EXPECT_EQ(a.list[0], 0);
+  StepValues values = a.graph.values();
+  values.set(a.value, 7);
+  a.graph.publish(first, values);
+  a.graph.wait(first);
+  EXPECT_EQ(a.list[0], 1);
+  EXPECT_EQ(a.list[1], 7);
+  expect_error(ErrorCode::kCancelled, "not this one", [&] { stream.synchronize(); });
+  a.graph.recover();
+}
+
 TEST_P(Steps, TheWatchdogNamesTheGateThatNobodyOpened) {
   Appending a;
   make(a, {.watchdog = std::chrono::milliseconds(50)});
@@ -271,6 +288,33 @@ TEST(BlockingGraphs, B16PublishFirstAndNeverHang) {
     EXPECT_EQ(graph.counters().update_first, 3u);
     EXPECT_EQ(graph.counters().replay_first, 0u);
     expect_error(ErrorCode::kWouldDeadlock, "blocking", [&] { (void)graph.launch_open(stream); });
+  }
+}
+
+// A launch that waits for its work cannot submit the branches behind it.
+TEST(BlockingGraphs, RunTheirBranchesOneAfterAnother) {
+  for (const char* uri : {"cpu:workers=2,blocking", "cpu:inline,blocking"}) {
+    const Device device = Device::open(uri);
+    const Stream stream = device.create_stream(), side = device.create_stream();
+    const Event fork = device.create_event(), join = device.create_event();
+    const Module module = load(device);
+    std::int32_t x = 0, y = 0;
+    Capture capture(stream);
+    const auto p = capture.parameter<std::int32_t>("p");
+    stream.mark(fork);
+    side.wait(fork);
+    side.launch(module.kernel("put"), {}, &x, p);
+    side.mark(join);
+    stream.launch(module.kernel("put"), {}, &y, p);
+    stream.wait(join);
+    const ExecutableGraph graph = capture.end().instantiate();
+    StepValues values = graph.values();
+    for (std::int32_t i = 1; i <= 3; ++i) {
+      values.set(p, i);
+      graph.launch(stream, values);
+      EXPECT_EQ(x, i);
+      EXPECT_EQ(y, i);
+    }
   }
 }
 

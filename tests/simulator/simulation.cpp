@@ -36,7 +36,7 @@ Simulation::Thread& Simulation::new_thread(std::string name, std::function<void(
   auto thread = std::make_unique<Thread>();
   thread->name = std::move(name);
   thread->body = std::move(body);
-  thread->number = threads_.size() + 1;
+  thread->number = ++last_number_;
   Thread* const t = thread.get();
   thread->fiber = std::make_unique<Fiber>([this, t] {
     for (;;) {
@@ -166,15 +166,21 @@ void Simulation::loop(Choices& choices) {
       current_ = actor.thread;
       actor.thread->fiber->resume();
       current_ = nullptr;
-      if (actor.thread->daemon && actor.thread->fiber->ended()) {
-        std::erase_if(threads_, [&](const auto& t) { return t.get() == actor.thread; });
-      }
+      if (actor.thread->daemon && actor.thread->fiber->ended()) forget(*actor.thread);
     } else if (actor.lane) {
       control_.engine().run_turn(*actor.lane);
     } else {
       control_.engine().host_thread().run_next();
     }
   }
+}
+
+// A daemon that has ended: what it ended with is told, as it would have ended the process.
+void Simulation::forget(const Thread& thread) {
+  if (problem_.empty() && !thread.failure.empty()) {
+    problem_ = "thread '" + thread.name + "' threw: " + thread.failure;
+  }
+  std::erase_if(threads_, [&](const auto& t) { return t.get() == &thread; });
 }
 
 bool Simulation::unfinished() {
@@ -248,7 +254,7 @@ void Simulation::finish() {
       any = true;
       current_ = threads_[i].get();
       current_->fiber->resume();
-      if (current_->fiber->ended()) std::erase_if(threads_, [&](const auto& t) { return t.get() == current_; });
+      if (current_->fiber->ended()) forget(*current_);
       current_ = nullptr;
       break;
     }

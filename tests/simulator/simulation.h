@@ -92,6 +92,7 @@ class Simulation final : public internal::SimulatedThreads, public internal::Sim
   void collect();
   bool pass_time();
   void loop(Choices& choices);
+  void forget(const Thread& thread);
   bool unfinished();
   // The words of a deadlock.
   std::string explain();
@@ -104,6 +105,7 @@ class Simulation final : public internal::SimulatedThreads, public internal::Sim
   internal::SimControl& control_;
   Checker checker_;
   std::vector<std::unique_ptr<Thread>> threads_;
+  std::uint64_t last_number_ = 0;  // no thread has an earlier one's
   std::vector<Actor> actors_;
   std::vector<internal::Lane*> ready_;
   std::vector<StandingLane> standing_;

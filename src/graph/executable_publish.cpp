@@ -1,0 +1,182 @@
+// Publishing: the values of a step that is open, behind its launch, and what becomes of it when that fails.
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "base/rules.h"
+#include "graph/executable.h"
+
+namespace slipway::internal {
+
+ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
+  program_->cancellation_of(step).throw_if_error();
+  const auto sentence = [&](const std::string& rest) {
+    return "step " + std::to_string(step) + " of graph '" + definition_->name + "' " + rest;
+  };
+  const std::lock_guard lock(mutex_);
+  for (OpenStep& open : open_) {
+    if (open.step != step) continue;
+    if (open.busy && SLIPWAY_RULE(kOnePublisher)) {
+      throw Error(ErrorCode::kBusy, sentence("is being published by another thread; publish it once"));
+    }
+    open.busy = true;
+    return open;
+  }
+  const std::uint64_t begun = program_->begun();
+  if (step == 0 || step > begun) {
+    throw Error(ErrorCode::kInvalidArgument,
+                sentence("was to be published, and only " + std::to_string(begun) + " were launched; launch it first"));
+  }
+  throw Error(ErrorCode::kFailedPrecondition, sentence("was published already; values belong to exactly one step"));
+}
+
+void ExecutableCore::put_back(const OpenStep& taken) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (program_->cancellation_of(taken.step).ok()) {  // as in open()
+      for (OpenStep& open : open_) {
+        if (open.step != taken.step) continue;
+        open = taken;
+        open.busy = false;
+      }
+      return;
+    }
+  }
+  close_open(taken.step);
+}
+
+void ExecutableCore::close_open(std::uint64_t step) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(open_, [&](const OpenStep& open) { return open.step == step; });
+  }
+  definition_->device->owed().remove(this, step);
+}
+
+void ExecutableCore::wait_for_slot(std::uint64_t step) {
+  if (step <= options_.depth || !SLIPWAY_RULE(kWaitForSlot)) return;
+  const std::uint64_t needed = step - options_.depth;
+  if (program_->done().completed() >= needed) return;
+  DeviceImpl& device = *definition_->device;
+  if (SLIPWAY_RULE(kRefuseOwnWait)) device.owed().check_step(this, needed, "publishing a step").throw_if_error();
+  const BlockingScope scope(device.rules());
+  if (program_->done().wait(needed, device.rules().spin_ns, device.deadline(-1))) return;
+  throw Error(ErrorCode::kTimeout, "the values of step " + std::to_string(step) + " of graph '" + definition_->name +
+                                       "' found no room: step " + std::to_string(needed) +
+                                       " had not passed within the wait limit. The step stays open; publish it again, "
+                                       "or look for what holds the older one");
+}
+
+void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
+  const bool logs = definition_->device->environment().timeline.load(std::memory_order_relaxed) != nullptr;
+  std::byte* block = program_->block(step);
+  Freed freed;
+  if (taken.gates_open == 0) {
+    check_values(values);
+    wait_for_slot(step);
+    const std::int64_t started = logs ? now_ns() : 0;
+    if (!SLIPWAY_RULE(kValuesBeforeGate)) {
+      program_->open_gate(0, step, freed);
+      resume_all(freed);
+      SLIPWAY_POINT("gate opened", program_.get(), step, 0);
+    }
+    std::memcpy(block, values.data(), values.size());
+    if (draws_) draws_->write(step, block);
+    if (logs) log_update("values", step, 0, started, now_ns());
+    SLIPWAY_POINT("values written", program_.get(), step, 0);
+    program_->open_gate(0, step, freed);
+    taken.gates_open = 1;
+    resume_all(freed);
+    SLIPWAY_POINT("gate opened", program_.get(), step, 0);
+  } else if (!parameters_equal(step, values)) {
+    throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step) + " of graph '" + definition_->name +
+                                                 "' was published again with other values, but launches may have run "
+                                                 "with the first ones; publish the same values, or cancel the step");
+  }
+  for (; taken.gates_open <= definition_->operations.size(); ++taken.gates_open) {
+    const OperationDefinition& operation = definition_->operations[taken.gates_open - 1];
+    const std::int64_t started = logs ? now_ns() : 0;
+    try {
+      if (evaluate(*definition_, taken.gates_open - 1, block, scratch_)) {
+        counts_.operation_calls.fetch_add(1, std::memory_order_relaxed);
+      }
+      check_specialised(*definition_, taken.gates_open, block);
+    } catch (...) {
+      if (logs) log_update(operation.name, step, taken.gates_open, started, 0);
+      throw;
+    }
+    if (logs) log_update(operation.name, step, taken.gates_open, started, now_ns());
+    SLIPWAY_POINT("values written", program_.get(), step, taken.gates_open);
+    program_->open_gate(taken.gates_open, step, freed);
+    resume_all(freed);
+    SLIPWAY_POINT("gate opened", program_.get(), step, taken.gates_open);
+  }
+}
+
+Status ExecutableCore::refused(const OpenStep& open, const std::string& why, ErrorCode code) const {
+  ErrorDetails details;
+  details.code = code;
+  details.name = definition_->name;
+  details.sequence = open.step;
+  details.submitted = open.submitted;
+  const bool in_operation = open.gates_open > 0;
+  details.sentence = (in_operation ? "operation '" + definition_->operations[open.gates_open - 1].name + "' of graph '"
+                                   : "publishing graph '") +
+                     definition_->name + "' refused the values of step " + std::to_string(open.step) + ": " + why +
+                     (open.submitted ? "; the step stays open, publish it again or cancel it"
+                                     : "; nothing was submitted, launch it again with other values");
+  return Status(std::move(details));
+}
+
+void ExecutableCore::throw_told(const OpenStep& open) const {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (open.gates_open == 0) throw;  // about the call, not about the values
+    ErrorDetails details = *error.details();
+    details.name = definition_->name;
+    details.submitted = open.submitted;
+    Status(std::move(details)).throw_if_error();
+  } catch (const std::bad_alloc&) {
+    refused(open, "there was no host memory", ErrorCode::kOutOfMemory).throw_if_error();
+  } catch (const std::exception& error) {
+    refused(open, error.what()).throw_if_error();
+  } catch (...) {
+    refused(open, "an exception that is not a std::exception").throw_if_error();
+  }
+  throw Error(ErrorCode::kInternal, "unreachable");
+}
+
+void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>& values) {
+  struct Publishing {
+    std::atomic<int>& count;
+    explicit Publishing(std::atomic<int>& c) : count(c) { count.fetch_add(1, std::memory_order_acq_rel); }
+    ~Publishing() { count.fetch_sub(1, std::memory_order_acq_rel); }
+  };
+  const Publishing publishing(publishing_);
+  program_->cancellation_of(taken.step).throw_if_error();
+  if (passed(taken.step)) {  // cancelled, recovered from, and its slot is another's
+    cancelled_error(taken.step, ErrorCode::kCancelled, "its graph has recovered meanwhile").throw_if_error();
+  }
+  try {
+    publish_gates(taken.step, values, taken);
+  } catch (...) {
+    throw_told(taken);
+  }
+  program_->cancellation_of(taken.step).throw_if_error();
+  counts_.published.fetch_add(1, std::memory_order_relaxed);
+}
+
+void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& values) {
+  OpenStep taken = take_open(step);
+  try {
+    publish_taken(taken, values);
+  } catch (...) {
+    put_back(taken);
+    throw;
+  }
+  close_open(step);
+}
+
+}  // namespace slipway::internal
