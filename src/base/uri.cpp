@@ -82,6 +82,18 @@ Result<std::int64_t> Uri::number(std::string_view name, std::int64_t fallback, s
   return value;
 }
 
+Result<std::size_t> Uri::choice(std::string_view name, std::initializer_list<std::string_view> names) const {
+  const std::optional<std::string> given = text(name);
+  if (!given) return std::size_t{0};
+  std::string all;
+  for (const std::string_view& known : names) {
+    if (*given == known) return static_cast<std::size_t>(&known - names.begin());
+    all += (all.empty() ? "" : &known + 1 == names.end() ? " or " : ", ") + std::string(known);
+  }
+  return Status(ErrorCode::kInvalidArgument, "the option " + quoted(name) + " of the device URI " + quoted(text_) +
+                                                 " has the value " + quoted(*given) + "; it takes " + all);
+}
+
 std::optional<std::string> Uri::text(std::string_view name) const {
   for (const auto& [key, value] : options_) {
     if (key == name) return value ? *value : std::string();

@@ -1,6 +1,7 @@
 // Device URIs: "driver" or "driver:option,option=value,...".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -27,6 +28,8 @@ class Uri {
   Result<bool> flag(std::string_view name) const;
   // A whole number in [min, max], or `fallback` when the option is not given.
   Result<std::int64_t> number(std::string_view name, std::int64_t fallback, std::int64_t min, std::int64_t max) const;
+  // One of `names`, the first where the option is not given: its place among them.
+  Result<std::size_t> choice(std::string_view name, std::initializer_list<std::string_view> names) const;
   std::optional<std::string> text(std::string_view name) const;
 
  private:

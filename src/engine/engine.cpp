@@ -122,11 +122,13 @@ void Engine::make_ready(Lane& lane) {
 
 void Lane::resume() { engine_->make_ready(*this); }
 
-void Engine::push_ready(Lane& lane) {
+void Engine::push_ready(Lane& lane) { push_ready(lane, bucket_of(lane)); }
+
+void Engine::push_ready(Lane& lane, std::size_t bucket) {
   Worker* woken = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    ready_[bucket_of(lane)].push(lane);
+    ready_[bucket].push(lane);
     ready_count_.fetch_add(1, std::memory_order_seq_cst);
     if (spinners_.load(std::memory_order_seq_cst) == 0) woken = take_parked();
   }
@@ -199,9 +201,14 @@ void Engine::run(Lane& lane) {
       case WalkResult::kBlocked: return;
       case WalkResult::kEmpty: poll_or_detach(lane); return;
       case WalkResult::kTurn:
-        if (!others_wait() && !stopping_.load(std::memory_order_relaxed)) continue;
+        if (!others_wait(lane) && !stopping_.load(std::memory_order_relaxed)) continue;
         lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
         push_ready(lane);
+        return;
+      case WalkResult::kLoop:  // what it waits for may have any priority
+        if (!others_wait(lane) && !stopping_.load(std::memory_order_relaxed)) continue;
+        lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+        push_ready(lane, kPriorities - 1);
         return;
     }
   }
@@ -216,10 +223,11 @@ void Engine::run_inline(Lane& lane) {
         if (detach(lane)) return;
         continue;
       case WalkResult::kTurn:
+      case WalkResult::kLoop:
         if (ready_count_.load(std::memory_order_relaxed) == 0) continue;
         // What became ready meanwhile may be what a loop waits for. The outermost call takes both from the queue.
         lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
-        push_ready(lane);
+        push_ready(lane, kPriorities - 1);
         return;
     }
   }
@@ -259,7 +267,8 @@ void Engine::run_turn(Lane& lane) {
     case WalkResult::kEmpty:
       if (detach(lane)) return;
       break;
-    case WalkResult::kTurn: break;
+    case WalkResult::kTurn:
+    case WalkResult::kLoop: break;
   }
   lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
   push_ready(lane);
@@ -328,8 +337,11 @@ void Engine::worker_main(unsigned index) {
   std::int64_t idle_since = 0;
   unsigned turns = 0;
   SpinTurn spin;
+  bool polled_first = false;  // in turns, or lanes that are queued again and again would starve the polled ones
   while (!stopping_.load(std::memory_order_relaxed)) {
-    Lane* lane = take_ready();
+    Lane* lane = polled_first ? claim_polled() : nullptr;
+    polled_first = !lane;
+    if (!lane) lane = take_ready();
     if (!lane) lane = claim_polled();
     if (lane) {
       leave_spin(lane->polled_slot >= 0 ? 1 : 0);  // its slot is ours to read: the lane is

@@ -30,6 +30,7 @@ enum class WalkResult : std::uint8_t {
   kEmpty,    // nothing more is published
   kBlocked,  // the lane waits, and may already belong to somebody else: do not touch it
   kTurn,     // its turn is over, there may be more
+  kLoop,     // likewise, inside a loop, which may wait for what another lane does
 };
 
 class Engine;
@@ -91,9 +92,10 @@ class Engine {
   // Runs job.run over all of it, with the help of idle workers. Throws the first exception of any chunk.
   void spread(SpreadJob& job);
 
-  // May others run when the lane goes on? Asked between turns.
-  bool others_wait() const noexcept {
-    return ready_count_.load(std::memory_order_relaxed) != 0 || polled_count_.load(std::memory_order_relaxed) > 1;
+  // May others run when this lane, which runs, goes on? Asked between turns.
+  bool others_wait(const Lane& lane) const noexcept {
+    const std::uint32_t own = lane.polled_slot >= 0 ? 1 : 0;
+    return ready_count_.load(std::memory_order_relaxed) != 0 || polled_count_.load(std::memory_order_relaxed) > own;
   }
 
   // Stops the workers after the turn that each is at and joins them. False when a thread is still busy at the
@@ -144,6 +146,7 @@ class Engine {
   void drain_inline();
   bool detach(Lane& lane);      // false: it has work again and is still ours
   void push_ready(Lane& lane);  // state is kReady
+  void push_ready(Lane& lane, std::size_t bucket);
   void poll_or_detach(Lane& lane);
   // `own`: how many of the polled lanes are what it stops for.
   void leave_spin(std::uint32_t own);

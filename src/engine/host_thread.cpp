@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/clock.h"
@@ -43,10 +44,21 @@ HostThread::~HostThread() {
   thread_.detach();
 }
 
+Status HostThread::start() {
+  const std::lock_guard lock(mutex_);
+  if (stepped_ || thread_.joinable()) return {};
+  try {
+    thread_ = std::thread([this] { main(); });
+  } catch (const std::system_error& error) {
+    return {ErrorCode::kOutOfMemory, std::string("the thread for host functions could not be started (") +
+                                         error.what() + "); end other threads"};
+  }
+  return {};
+}
+
 void HostThread::post(std::shared_ptr<HostFunction> function, std::uint64_t sequence,
                       std::function<void(Status)> done) {
   const std::lock_guard lock(mutex_);
-  if (!stepped_ && !thread_.joinable()) thread_ = std::thread([this] { main(); });
   items_.push_back({std::move(function), sequence, std::move(done)});
   changed_.notify_one();
 }

@@ -25,6 +25,8 @@ class HostThread {
  public:
   ~HostThread();
 
+  // Before each post(): makes it work. OutOfMemory where the thread cannot be had.
+  Status start();
   // Takes its share of the payload over. `done` is called on the host thread, after the payload was destroyed.
   void post(std::shared_ptr<HostFunction> function, std::uint64_t sequence, std::function<void(Status)> done);
 

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "engine/replay_program.h"
 #include "record/kernel_code.h"
 #include "record/record.h"
 
 namespace slipway::internal {
+
+std::string name_of_record(const RecordHeader& header);  // walker.cpp
 
 inline const RecordHeader& header_at(const std::byte* place) noexcept {
   return *reinterpret_cast<const RecordHeader*>(place);
@@ -18,6 +21,14 @@ inline const KernelCode& code_at(const ReplayProgram& program, std::uint64_t bra
                                  const std::byte* place) noexcept {
   if (header_at(place).kind == RecordKind::kLaunch) return *record_cast<LaunchRecord>(header_at(place)).code;
   return program.code_of_call(branch, static_cast<std::uint64_t>(place - program.tape(branch, step)));
+}
+
+// What stands at a place of a tape is called.
+inline std::string name_at(const ReplayProgram& program, std::uint64_t branch, std::uint64_t step,
+                           const std::byte* place) {
+  const RecordKind kind = header_at(place).kind;
+  const bool is_launch = kind == RecordKind::kLaunch || kind == RecordKind::kCall;
+  return is_launch ? code_at(program, branch, step, place).name : name_of_record(header_at(place));
 }
 
 inline void run_call(const CallRecord& call, KernelEntry entry) {

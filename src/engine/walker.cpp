@@ -49,10 +49,10 @@ std::string name_of_record(const RecordHeader& header) {
   return "pad";
 }
 
-Status failure_of_launch(const KernelCode& code, std::uint64_t sequence) {
+Status failure_of(const std::string& name, std::uint64_t sequence) {
   ErrorDetails details;
   details.code = ErrorCode::kKernelFailed;
-  details.name = code.name;
+  details.name = name;
   details.sequence = sequence;
   details.submitted = true;
   std::string what;

@@ -35,8 +35,8 @@ void discard_payload(const RecordHeader& header, DriverEnvironment& environment)
 void discard_lane(Lane& lane, DriverEnvironment& environment);
 // What the timeline calls a record.
 std::string name_of_record(const RecordHeader& header);
-// The failure of the record `sequence`, from the exception that is being handled.
-Status failure_of_launch(const KernelCode& code, std::uint64_t sequence);
+// The failure of the record `sequence`, a kernel or what it is called, from the exception that is being handled.
+Status failure_of(const std::string& name, std::uint64_t sequence);
 
 template <class Executor>
 class Walker {
@@ -126,7 +126,7 @@ class Walker {
     try {
       executor_.launch(record, lane_);
     } catch (...) {
-      lane_.fail(sequence, failure_of_launch(*record.code, sequence - lane_.base));
+      lane_.fail(sequence, failure_of(record.code->name, sequence - lane_.base));
     }
   }
 
@@ -198,12 +198,12 @@ class Walker {
         if (distance < 0 && ++turns == kTurnRecords && cause.ok()) {
           // A loop gives others a look, as many records do. It may last until one of them has done something.
           lane_.replay_at = static_cast<std::uint64_t>(at - tape);
-          stopped_ = leave(WalkResult::kTurn);
+          stopped_ = leave(WalkResult::kLoop);
           return false;
         }
       }
     } catch (...) {
-      cause = failure_of_launch(code_at(program, record.branch, step, at), sequence - lane_.base);
+      cause = failure_of(name_at(program, record.branch, step, at), sequence - lane_.base);
     }
     if (!cause.ok()) cancel(program, step, cause);
     lane_.replay_at = program.tape_bytes(record.branch);
@@ -338,12 +338,19 @@ class Walker {
       cause = std::exchange(lane_.resume_status, Status());
       return true;
     }
+    if (engine_.posts_host_functions() && !(cause = engine_.host_thread().start()).ok()) return true;
     executor_.host_function(record);
     auto function = bind_kept(*record.payload, nullptr, replay.program->block(replay.step));
     if (!engine_.posts_host_functions()) {
       cause = run_host_function(*function, sequence - lane_.base);
       return true;
     }
+    hand_over(std::move(function), sequence);
+    return false;
+  }
+
+  // The lane is the host thread's until it makes it ready.
+  void hand_over(std::shared_ptr<HostFunction> function, std::uint64_t sequence) {
     leave(WalkResult::kBlocked);
     lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
     engine_.host_thread().post(std::move(function), sequence - lane_.base,
@@ -352,7 +359,6 @@ class Walker {
                                  lane.resume_status = std::move(status);
                                  engine.make_ready(lane);
                                });
-    return false;
   }
 
   // --- For the timeline; only while it is on. Out of line, so that the way without it pays no registers and stack ---
@@ -438,19 +444,12 @@ class Walker {
       executor_.host_function(record);
       const std::unique_ptr<HostFunction> function(record.payload);
       outcome = run_host_function(*function, sequence - lane_.base);
+    } else if (outcome = engine_.host_thread().start(); !outcome.ok()) {
+      delete record.payload;
     } else {
       executor_.host_function(record);
-      leave(WalkResult::kBlocked);
-      std::unique_ptr<HostFunction> function(record.payload);
       lane_.payload_handed_over = true;
-      lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
-      // The lane is the host thread's until it makes it ready.
-      engine_.host_thread().post(std::move(function), sequence - lane_.base,
-                                 [&engine = engine_, &lane = lane_](Status status) {
-                                   lane.resumed = true;
-                                   lane.resume_status = std::move(status);
-                                   engine.make_ready(lane);
-                                 });
+      hand_over(std::unique_ptr<HostFunction>(record.payload), sequence);
       return false;
     }
     if (!outcome.ok()) lane_.fail(sequence, std::move(outcome));

@@ -15,9 +15,9 @@ struct SimulatedWalk {
 
   template <class W>
   static void tell(W& w, What what, const ReplayRecord& replay, std::uint32_t gate = 0, const void* object = nullptr) {
+    if (what == What::kStepEnds) w.lane_.in_task = false;  // of a step that was cancelled there
     // The first branch begins and ends a step.
     if (replay.branch != 0 && (what == What::kStepBegins || what == What::kStepEnds)) return;
-    if (what == What::kStepEnds) w.lane_.in_task = false;  // of a step that was cancelled there
     w.executor_.tell({what, &w.lane_, replay.program, replay.step, gate, object});
   }
   template <class W>

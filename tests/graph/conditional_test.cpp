@@ -237,7 +237,7 @@ TEST_P(Conditionals, ALoopBeyondItsLimitFailsItsStep) {
   for (int i = 0; i < 3; ++i) {
     x = 1;
     graph.launch(stream);
-    expect_error(ErrorCode::kTimeout, "a while of graph 'endless' had not ended in step",
+    expect_error(ErrorCode::kTimeout, "while 0 of graph 'endless' had not ended in step",
                  [&] { stream.synchronize(); });
     graph.recover();
     EXPECT_EQ(ran(), Ids(5, 1));
@@ -319,6 +319,29 @@ TEST_P(Conditionals, ALoopLetsOtherStreamsRun) {
   other.launch(module.kernel("raise_flag"), {}, Argument::bytes_of(Flag{&flag}));
   hold.release();
   EXPECT_EQ(ran(), Ids{1});
+}
+
+// What a loop waits for may be less urgent than the loop.
+TEST_P(Conditionals, AnUrgentLoopLetsOtherStreamsRun) {
+  std::atomic<int> flag{0};
+  x = 1;
+  const Stream urgent = device.create_stream({.priority = -1});
+  const Stream other = device.create_stream({.priority = 1});
+  Capture capture(urgent);
+  capture.while_node(
+      urgent, &x, [&](const Stream& s) { s.launch(own.kernel("poll"), {}, Argument::bytes_of(Flag{&flag}), &x); },
+      UINT64_MAX);
+  const ExecutableGraph graph = capture.end().instantiate(options);
+  const Event before = device.create_event();
+  testing::Hold hold(device);
+  hold.hold(urgent);
+  urgent.mark(before);
+  graph.launch(urgent);
+  other.wait(before);
+  other.launch(module.kernel("raise_flag"), {}, Argument::bytes_of(Flag{&flag}));
+  hold.release();
+  urgent.synchronize();
+  EXPECT_EQ(x, 0);
 }
 
 TEST_P(Conditionals, BranchesAndNestedGraphsMayHaveThem) {

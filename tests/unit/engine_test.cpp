@@ -575,6 +575,7 @@ TEST(HostThread, StopFinishesTheOneThatRunsAndDropsTheRest) {
   std::atomic<int> done{0};
   auto owned = std::make_shared<int>(0);
   const auto count = [&](Status) { done.fetch_add(1); };
+  ASSERT_TRUE(thread.start().ok());
   thread.post(std::make_unique<HostFunction>(HostFunction{[&] {
                                                             started = true;
                                                             while (!go) std::this_thread::yield();

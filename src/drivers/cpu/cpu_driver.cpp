@@ -2,16 +2,15 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
 #include "base/parker.h"
 #include "drivers/cpu/cpu_executor.h"
 #include "drivers/cpu/cpu_module.h"
-#include "engine/lane_event.h"
+#include "engine/lane_driver.h"
 #include "engine/options.h"
-#include "engine/walker.h"
+#include "engine/table_module.h"
 
 namespace slipway::internal {
 namespace {
@@ -20,46 +19,15 @@ constexpr std::uint32_t kAlignment = 64;
 // Whoever waits for a decode step of 75 us parks in every step with less than that, and a parked thread runs 15-40 us
 // after it was woken: with 50, 200 and 1000 us the demo's mode `graph` ran at 0.54x, 0.74x and 0.92x of `direct`.
 
-class CpuDriver final : public Driver {
+class CpuDriver final : public LaneDriver<CpuExecutor> {
  public:
   CpuDriver(DeviceInfo info, const EngineOptions& options, DriverEnvironment& environment)
-      : info_(std::move(info)),
-        environment_(environment),
-        executor_(environment),
-        engine_(options, &walk<CpuExecutor>, &executor_) {
+      : LaneDriver(std::move(info), options, environment) {
     executor_.set_engine(engine_);
   }
 
-  const DeviceInfo& info() const override { return info_; }
-  const AbiDescriptor& abi() const override { return kCpuAbi; }
-
-  Result<std::shared_ptr<DriverStream>> create_stream(const StreamOptions& options) override {
-    Lane* lane = engine_.acquire_lane(options.ring_bytes, options.priority, environment_.wait_rules);
-    return std::shared_ptr<DriverStream>(std::make_shared<LaneStream>(engine_, lane, environment_.wait_rules));
-  }
-  Result<std::shared_ptr<DriverStream>> adopt_stream(void*) override {
-    return Status(ErrorCode::kUnsupported, "the cpu device has no native streams to adopt; use create_stream()");
-  }
-  Result<std::unique_ptr<DriverEvent>> create_event(const EventOptions& options) override {
-    return std::unique_ptr<DriverEvent>(std::make_unique<LaneEvent>(options, environment_.wait_rules));
-  }
-  Result<std::unique_ptr<DriverHold>> create_hold() override {
-    return std::unique_ptr<DriverHold>(std::make_unique<LaneHold>());
-  }
-
-  Result<DevicePtr> allocate(std::uint64_t bytes) override {
-    auto memory = allocate_aligned(bytes);
-    if (!memory.ok()) return memory.status();
-    return host_address(memory.value());
-  }
-  void free(DevicePtr address) override { std::free(reinterpret_cast<void*>(static_cast<std::uint64_t>(address))); }
-  Result<void*> allocate_host(std::uint64_t bytes) override { return allocate_aligned(bytes); }
-  void free_host(void* memory) override { std::free(memory); }
-  Status adopt_memory(DevicePtr, std::uint64_t) override { return {}; }
-  void forget_memory(DevicePtr) override {}
-
   Result<std::unique_ptr<DriverModule>> load_table(std::span<const KernelDef> kernels) override {
-    return load_cpu_table(kernels);
+    return load_kernel_table(kernels);
   }
   Result<std::unique_ptr<DriverModule>> load_library(const std::string& path) override {
     return load_cpu_library(path);
@@ -69,31 +37,6 @@ class CpuDriver final : public Driver {
                   "the cpu device compiles no source text; compile it to a shared library and use load_library(), or "
                   "compile the kernels in and use load_table()");
   }
-
-  Status check_launch(const KernelCode&, const LaunchExtent&) override { return {}; }
-  Status reset() override { return {}; }
-  bool shut_down(std::int64_t deadline_ns) override {
-    if (!engine_.shut_down(deadline_ns)) return false;
-    engine_.for_each_lane([&](Lane& lane) { discard_lane(lane, environment_); });
-    return true;
-  }
-  bool reads_values_late() const override { return true; }
-  void* native_handle() override { return nullptr; }
-
- private:
-  static Result<void*> allocate_aligned(std::uint64_t bytes) {
-    constexpr std::uint64_t kMost = std::numeric_limits<std::size_t>::max() / 2;
-    void* memory =
-        bytes > kMost ? nullptr : std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-    if (memory) return memory;
-    return Status(ErrorCode::kOutOfMemory, "the cpu device has no " + std::to_string(bytes) +
-                                               " bytes of memory in one piece; free some, or allocate less");
-  }
-
-  DeviceInfo info_;
-  DriverEnvironment& environment_;
-  CpuExecutor executor_;
-  Engine engine_;
 };
 
 std::string processor_name() { return std::to_string(available_processors()) + " processors of this machine"; }

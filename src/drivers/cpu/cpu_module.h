@@ -1,15 +1,13 @@
-// Modules of the CPU device: kernel tables, and C functions of a shared library.
+// Modules of the CPU device beside tables: C functions of a shared library.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 
 #include "device/driver.h"
 
 namespace slipway::internal {
 
-Result<std::unique_ptr<DriverModule>> load_cpu_table(std::span<const KernelDef> kernels);
 Result<std::unique_ptr<DriverModule>> load_cpu_library(const std::string& path);
 
 // How a C function of this signature is called with packed arguments.

@@ -1,14 +1,12 @@
 #include "drivers/null/null_driver.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <utility>
 
 #include "drivers/null/null_executor.h"
-#include "engine/lane_event.h"
+#include "engine/lane_driver.h"
 #include "engine/options.h"
-#include "engine/walker.h"
 
 namespace slipway::internal {
 namespace {
@@ -55,33 +53,13 @@ class NullModule final : public DriverModule {
   std::vector<std::pair<std::string, Signature>> rows_;
 };
 
-class NullDriver final : public Driver {
+class NullDriver final : public LaneDriver<NullExecutor> {
  public:
   NullDriver(DeviceInfo info, const AbiDescriptor& abi, std::uint64_t most_blocks, const NullOptions& null_options,
              const EngineOptions& options, DriverEnvironment& environment)
-      : info_(std::move(info)),
-        abi_(abi),
-        most_blocks_(most_blocks),
-        environment_(environment),
-        executor_(null_options, environment),
-        engine_(options, &walk<NullExecutor>, &executor_) {}
+      : LaneDriver(std::move(info), options, environment, null_options), abi_(abi), most_blocks_(most_blocks) {}
 
-  const DeviceInfo& info() const override { return info_; }
   const AbiDescriptor& abi() const override { return abi_; }
-
-  Result<std::shared_ptr<DriverStream>> create_stream(const StreamOptions& options) override {
-    Lane* lane = engine_.acquire_lane(options.ring_bytes, options.priority, environment_.wait_rules);
-    return std::shared_ptr<DriverStream>(std::make_shared<LaneStream>(engine_, lane, environment_.wait_rules));
-  }
-  Result<std::shared_ptr<DriverStream>> adopt_stream(void*) override {
-    return Status(ErrorCode::kUnsupported, "the null device has no native streams to adopt; use create_stream()");
-  }
-  Result<std::unique_ptr<DriverEvent>> create_event(const EventOptions& options) override {
-    return std::unique_ptr<DriverEvent>(std::make_unique<LaneEvent>(options, environment_.wait_rules));
-  }
-  Result<std::unique_ptr<DriverHold>> create_hold() override {
-    return std::unique_ptr<DriverHold>(std::make_unique<LaneHold>());
-  }
 
   Result<DevicePtr> allocate(std::uint64_t bytes) override {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 46;
@@ -94,14 +72,6 @@ class NullDriver final : public Driver {
     return DevicePtr{next_address_.fetch_add(rounded, std::memory_order_relaxed)};
   }
   void free(DevicePtr) override {}
-  Result<void*> allocate_host(std::uint64_t bytes) override {
-    void* memory = bytes > std::numeric_limits<std::size_t>::max() / 2 ? nullptr : std::malloc(bytes);
-    if (memory) return memory;
-    return Status(ErrorCode::kOutOfMemory, "there is no host memory of " + std::to_string(bytes) + " bytes");
-  }
-  void free_host(void* memory) override { std::free(memory); }
-  Status adopt_memory(DevicePtr, std::uint64_t) override { return {}; }
-  void forget_memory(DevicePtr) override {}
 
   Result<std::unique_ptr<DriverModule>> load_table(std::span<const KernelDef> kernels) override {
     return std::unique_ptr<DriverModule>(std::make_unique<NullModule>(kernels, abi_, most_blocks_));
@@ -111,28 +81,16 @@ class NullDriver final : public Driver {
     return load_table({});
   }
 
-  Status check_launch(const KernelCode&, const LaunchExtent&) override { return {}; }
   Status reset() override {
     executor_.reset();
     return {};
   }
-  bool shut_down(std::int64_t deadline_ns) override {
-    if (!engine_.shut_down(deadline_ns)) return false;
-    engine_.for_each_lane([&](Lane& lane) { discard_lane(lane, environment_); });
-    return true;
-  }
   std::vector<testing::StoredWork> take_stored() override { return executor_.take_stored(); }
-  bool reads_values_late() const override { return true; }
-  void* native_handle() override { return nullptr; }
 
  private:
-  DeviceInfo info_;
   const AbiDescriptor& abi_;
   const std::uint64_t most_blocks_;
-  DriverEnvironment& environment_;
   std::atomic<std::uint64_t> next_address_{kFirstAddress};
-  NullExecutor executor_;
-  Engine engine_;
 };
 
 Result<const AbiDescriptor*> read_abi(const Uri& uri) {

@@ -18,7 +18,7 @@ struct NullOptions {
 
 class NullExecutor {
  public:
-  NullExecutor(const NullOptions& options, DriverEnvironment& environment)
+  NullExecutor(DriverEnvironment& environment, const NullOptions& options)
       : options_(options), environment_(environment) {}
 
   DriverEnvironment& environment() noexcept { return environment_; }

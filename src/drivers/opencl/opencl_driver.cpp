@@ -196,25 +196,11 @@ bool OpenClDriver::shut_down(std::int64_t deadline_ns) {
   return shared_->service.stop(deadline_ns) && ended;
 }
 
-// One of `choices`, the first where the URI does not say; its place among them.
-Result<std::size_t> choice(const Uri& uri, const char* option, std::initializer_list<std::string_view> choices) {
-  const std::optional<std::string> given = uri.text(option);
-  if (!given) return std::size_t{0};
-  std::string all;
-  for (const std::string_view known : choices) {
-    if (*given == known)
-      return static_cast<std::size_t>(std::find(choices.begin(), choices.end(), known) - choices.begin());
-    all += (all.empty() ? "" : known == *(choices.end() - 1) ? " or " : ", ") + std::string(known);
-  }
-  return Status(ErrorCode::kInvalidArgument, "the option '" + std::string(option) + "' of the device URI '" +
-                                                 uri.text() + "' has the value '" + *given + "'; it takes " + all);
-}
-
 Result<ClSubmissionQueue::Options> queue_options(const Uri& uri) {
   constexpr std::int64_t kDefaultSpin_us = 1000;  // as workers of the other drivers
-  Result<std::size_t> mode = choice(uri, "queue", {"inline", "park", "spin"});
+  Result<std::size_t> mode = uri.choice("queue", {"inline", "park", "spin"});
   if (!mode.ok()) return mode.status();
-  Result<std::size_t> per = choice(uri, "queue_per", {"device", "stream"});
+  Result<std::size_t> per = uri.choice("queue_per", {"device", "stream"});
   if (!per.ok()) return per.status();
   Result<std::int64_t> spin_us = uri.number("spin_us", kDefaultSpin_us, 0, 1'000'000);
   if (!spin_us.ok()) return spin_us.status();
@@ -231,13 +217,10 @@ Result<ClSubmissionQueue::Options> queue_options(const Uri& uri) {
 }
 
 Result<ClMemoryMode> memory_mode(const Uri& uri, const ClLimits& limits) {
-  const std::optional<std::string> given = uri.text("memory");
-  if (!given) return limits.has_svm ? ClMemoryMode::kSvm : ClMemoryMode::kBuffer;
-  if (*given == "buffer") return ClMemoryMode::kBuffer;
-  if (*given != "svm") {
-    return Status(ErrorCode::kInvalidArgument, "the option 'memory' of the device URI '" + uri.text() +
-                                                   "' has the value '" + *given + "'; it takes svm or buffer");
-  }
+  if (!uri.text("memory")) return limits.has_svm ? ClMemoryMode::kSvm : ClMemoryMode::kBuffer;
+  Result<std::size_t> wanted = uri.choice("memory", {"svm", "buffer"});
+  if (!wanted.ok()) return wanted.status();
+  if (wanted.value() == 1) return ClMemoryMode::kBuffer;
   if (limits.has_svm) return ClMemoryMode::kSvm;
   return Status(ErrorCode::kUnsupported, "the OpenCL device '" + limits.name +
                                              "' has no shared virtual memory of coarse-grained buffers; open it with "

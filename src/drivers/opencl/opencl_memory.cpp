@@ -1,9 +1,9 @@
 #include "drivers/opencl/opencl_memory.h"
 
 #include <atomic>
-#include <cinttypes>
-#include <cstdio>
 #include <mutex>
+
+#include "base/hex.h"
 
 namespace slipway::internal {
 namespace {
@@ -20,12 +20,6 @@ std::uint64_t next_address(std::uint64_t bytes) noexcept {
 }
 
 void* to_pointer(std::uint64_t address) noexcept { return reinterpret_cast<void*>(address); }
-
-std::string hex(std::uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%" PRIx64, value);
-  return text;
-}
 
 }  // namespace
 

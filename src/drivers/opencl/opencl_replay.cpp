@@ -16,6 +16,8 @@ namespace {
 // which is slow to take work up is not flushed for every few.
 constexpr std::size_t kFirstPiece = 16;
 constexpr std::size_t kLargestPiece = 256;
+// Of a loop, in one turn of its stream.
+constexpr unsigned kTurns = 128;
 
 // One for each time that a stream really waits; it ends by itself.
 class ReplayWait final : public Resumable {
@@ -67,6 +69,7 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
   }
   Status cause = program.cancellation_of(record.step);
   const std::byte* const tape = program.tape(0, record.step);
+  unsigned turns = 0;
   while (cause.ok() && replay_at_ != program.tape_bytes(0)) {
     const auto& header = *reinterpret_cast<const RecordHeader*>(tape + replay_at_);
     std::int64_t distance = header.size_bytes;
@@ -83,6 +86,14 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
     }
     if (outcome == Outcome::kCut) return Outcome::kCut;
     replay_at_ += static_cast<std::uint64_t>(distance);
+    if (distance >= 0 || !cause.ok()) continue;
+    cause = program.cancellation_of(record.step);
+    if (++turns == kTurns && cause.ok()) {  // where conditions are read at once: others have their turn
+      shared_->service.post([stream = weak_from_this()] {
+        if (const auto self = stream.lock()) self->kick();
+      });
+      return Outcome::kCut;
+    }
   }
   if (!cause.ok() && !give_up_host_function()) return Outcome::kCut;
   end_replay(record, sequence, cause);

@@ -58,6 +58,7 @@ OpenClStream::~OpenClStream() {
         if (cause.ok()) cause = Status(ErrorCode::kCancelled, "the stream of the replay is gone");
         replay.program->cancel(replay.step, std::move(cause), freed_);
         replay.program->finish(replay.step, freed_);
+        if (!give_up_host_function()) host_ = HostState::kNone;
       } else if (discard(header, consumed_, discarded) == Outcome::kCut) {
         host_ = HostState::kNone;
       }
@@ -86,14 +87,16 @@ void OpenClStream::kick_in_place() {
     return;
   }
   Streams ready;
-  outer = &ready;
+  struct Outermost {  // also where something is thrown
+    explicit Outermost(Streams* streams) noexcept { outer = streams; }
+    ~Outermost() { outer = nullptr; }
+  } const outermost(&ready);
   (void)pump(ready, SIZE_MAX);
   while (!ready.empty()) {
     const std::shared_ptr<OpenClStream> stream = ready.back().lock();
     ready.pop_back();
     if (stream) (void)stream->pump(ready, SIZE_MAX);
   }
-  outer = nullptr;
 }
 
 Pumped OpenClStream::pump_turn() {
