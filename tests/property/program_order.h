@@ -47,15 +47,8 @@ class Order {
       if (positions_[index(other)] > 0) order(node.stream, {other, positions_[index(other)]}, true);
       return;
     }
-    const Kind& kind = kKinds[node.kind];
     std::vector<int> reads, writes;
-    if (node.kind == kNested) {
-      for (int r = 0; r < kResources; ++r) writes.push_back(r);
-    } else {
-      writes.push_back(node.resources[0]);
-      for (unsigned i = 1; i < kind.resources; ++i) reads.push_back(node.resources[i]);
-    }
-    if (node.kind == kScratchPair) writes.push_back(kResources + node.grid_operation);
+    add_uses(node, reads, writes);
     for (const int r : reads) order(node.stream, uses_[r].written);
     for (const int r : writes) {
       order(node.stream, uses_[r].written);
@@ -65,6 +58,17 @@ class Order {
     actions_.push_back({Action::What::kRun, node.stream, 0, &node});
     for (const int r : reads) uses_[r].read.push_back(here);
     for (const int r : writes) uses_[r] = {here, {}};
+  }
+  static void add_uses(const Node& node, std::vector<int>& reads, std::vector<int>& writes) {
+    if (node.kind == kNested) {
+      for (int r = 0; r < kResources; ++r) writes.push_back(r);
+      return;
+    }
+    if (node.kind != kConditional) writes.push_back(node.resources[0]);
+    for (unsigned i = 1; i < kKinds[node.kind].resources; ++i) reads.push_back(node.resources[i]);
+    if (node.kind == kScratchPair) writes.push_back(kResources + node.grid_operation);
+    for (const std::vector<Node>& body : node.bodies)
+      for (const Node& inner : body) add_uses(inner, reads, writes);
   }
   // The stream goes on behind the place.
   void order(int stream, const Place& place, bool always = false) {

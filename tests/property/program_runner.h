@@ -9,48 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "property/program_modes.h"
 #include "property/program_order.h"
 #include "property/programs.h"
 #include "slipway/slipway.h"
 #include "slipway/testing.h"
 
 namespace slipway::property {
-
-// How a program's steps are run. Numbers, so that a table of modes is short.
-struct Mode {
-  const char* name;
-  bool graph = false;
-  int way = -1;        // general, plans, call sites; -1: as each node says
-  bool held = false;   // everything is submitted before any of it runs
-  unsigned depth = 1;  // of a graph
-  Tier tier = Tier::kAuto;
-  bool open = false;  // launched without values, which are published in another order
-  bool updater = false;
-  bool serial = false;
-  bool twice = false;    // two executables take turns
-  bool streams = false;  // steps go to one stream and another in turns
-};
-
-// clang-format off
-inline constexpr Mode kModes[] = {
-    {.name = "general", .way = 0},
-    {.name = "plans", .way = 1},
-    {.name = "sites", .way = 2},
-    {.name = "mixed"},
-    {.name = "queued", .held = true},
-    {.name = "graph", .graph = true},
-    {.name = "overlapped", .graph = true, .depth = 2},
-    {.name = "open 4", .graph = true, .depth = 4, .open = true},
-    {.name = "open 2, late", .graph = true, .depth = 2, .tier = Tier::kReadLate, .open = true},
-    {.name = "open 2, cut", .graph = true, .depth = 2, .tier = Tier::kCut, .open = true},
-    {.name = "cut 4, queued", .graph = true, .held = true, .depth = 4, .tier = Tier::kCut},
-    {.name = "queued 4", .graph = true, .held = true, .depth = 4},
-    {.name = "updater", .graph = true, .depth = 2, .updater = true},
-    {.name = "serial, open 2", .graph = true, .depth = 2, .open = true, .serial = true},
-    {.name = "two executables", .graph = true, .depth = 2, .twice = true},
-    {.name = "two streams", .graph = true, .depth = 4, .streams = true},
-};
-// clang-format on
 
 namespace kernels {
 
@@ -62,6 +27,10 @@ inline void combine(const Block& b, std::int32_t* out, const std::int32_t* x, co
   out[element(b)] = combine_of(x[element(b)], y[element(b)], t);
 }
 inline void bump(const Block& b, std::int32_t* out, std::int32_t a) { out[element(b)] = bump_of(out[element(b)], a); }
+inline void decide(std::int32_t* word, const std::int32_t* in, std::int32_t modulus) {
+  word[0] = static_cast<std::int32_t>(decided_by(in[0], static_cast<std::uint32_t>(modulus)));
+}
+inline void count_down(std::int32_t* word) { --word[0]; }
 
 inline constexpr const char* kOpenCl = R"(
 typedef struct { int x, y, z; } Triple;
@@ -74,6 +43,8 @@ kernel void combine(global int* out, global const int* x, global const int* y, T
   out[AT] = as_int((as_uint(x[AT]) ^ as_uint(t.x)) + as_uint(y[AT]) * as_uint(t.y) + as_uint(t.z));
 }
 kernel void bump(global int* out, int a) { out[AT] = as_int(as_uint(out[AT]) * 3 + as_uint(a)); }
+kernel void decide(global int* word, global const int* in, int modulus) { word[0] = as_int(as_uint(in[0]) % modulus); }
+kernel void count_down(global int* word) { --word[0]; }
 )";
 
 }  // namespace kernels
@@ -83,7 +54,8 @@ class ProgramRunner {
   explicit ProgramRunner(const std::string& uri) : device_(Device::open(uri)) {
     module_ = device_.info().driver == "cpu"
                   ? device_.load_table({kernel<&kernels::affine>("affine"), kernel<&kernels::combine>("combine"),
-                                        kernel<&kernels::bump>("bump")})
+                                        kernel<&kernels::bump>("bump"), kernel<&kernels::decide>("decide"),
+                                        kernel<&kernels::count_down>("count_down")})
                   : device_.load_source(kernels::kOpenCl);
     static constexpr const char* kSignatures[][2] = {
         {"affine", "inout tensor<i32>, in tensor<i32>, i32, i64"},
@@ -94,6 +66,8 @@ class ProgramRunner {
       plans_.push_back(LaunchPlan::create(kernels_.back()));
       sites_.push_back(CallSite::create(kernels_.back(), {}));
     }
+    decide_ = module_.kernel("decide", parse_signature("inout tensor<i32>, in tensor<i32>, i32"));
+    count_down_ = module_.kernel("count_down", parse_signature("inout tensor<i32>"));
     affine_ =
         plans_[kAffine].typed_grid<Tensor<std::int32_t>, Tensor<const std::int32_t>, std::int32_t, std::int64_t>();
     for (int i = 0; i < kStreams; ++i) {
@@ -102,13 +76,15 @@ class ProgramRunner {
     }
     for (int i = 0; i < kBuffers; ++i) memory_.push_back(device_.allocate(kElements[static_cast<std::size_t>(i)] * 4));
     marker_ = device_.allocate(64);
+    words_ = device_.allocate(kWords * 4);
     for (std::size_t i = 0; i < kElements.size(); ++i) image_.buffers[i].resize(kElements[i]);
   }
 
   const Device& device() const noexcept { return device_; }
-  bool can(const Mode& mode) const {
+  bool can(const Mode& mode, const Program& program) const {
     const bool late = device_.info().driver == "cpu";
     const bool blocking = device_.info().uri.find("blocking") != std::string::npos;
+    if (mode.held && !mode.graph && has_conditionals(program)) return false;  // the host would wait for what it holds
     return (mode.tier != Tier::kReadLate || late) && !(blocking && (mode.open || mode.held));
   }
 
@@ -198,7 +174,7 @@ class ProgramRunner {
       case kScratchPair: {
         const Argument between =
             b.capture ? Argument(b.operations[static_cast<std::size_t>(n.grid_operation)].output_ref(n.scratch_output))
-                      : Argument(scratch_[static_cast<std::size_t>(n.stream)]);
+                      : Argument(scratch_[static_cast<std::size_t>(&stream - streams_.data())]);
         launch(stream, n, kAffine, b, {between, at(in), a(), wide_b()});
         return launch(stream, n, kAffine, b, {at(out), between, a(), wide_b()});
       }
@@ -211,6 +187,7 @@ class ProgramRunner {
       case kHost:
         return stream.host_function([&sum = sum_of(n), word = n.a.fixed[0]] { add_to_sum(sum, std::span(&word, 1)); });
       case kExternal: return external(stream, n, b);
+      case kConditional: return conditional(stream, n, b);
       default: return;
     }
   }
@@ -251,6 +228,45 @@ class ProgramRunner {
     }
   }
 
+  // As a node; eagerly, the host looks and decides.
+  void conditional(const Stream& stream, const Node& n, const Binding& b) {
+    const DevicePtr word = offset(words_.address(), std::uint64_t{n.word} * 4);
+    const auto body = [&](std::size_t i) -> GraphBody {
+      return [this, &n, &b, word, i](const Stream& s) {
+        for (const Node& inner : n.bodies[i]) submit(s, inner, b);
+        s.launch(count_down_, {}, word);  // the turns of a loop; and a body has to have work
+      };
+    };
+    stream.launch(decide_, {}, word, at(n.resources[1], n.from), static_cast<std::int32_t>(n.count));
+    if (b.capture) {
+      const Condition condition(word, DType::kI32);
+      switch (n.form) {
+        case Node::Form::kIf: return b.capture->if_node(stream, condition, body(0));
+        case Node::Form::kIfElse: return b.capture->if_else_node(stream, condition, body(0), body(1));
+        case Node::Form::kWhile: return b.capture->while_node(stream, condition, body(0));
+        case Node::Form::kSwitch: break;
+      }
+      std::vector<GraphBody> bodies;
+      for (std::size_t i = 0; i < n.bodies.size(); ++i) bodies.push_back(body(i));
+      return b.capture->switch_node(stream, condition, bodies);
+    }
+    const auto decided = [&] {
+      std::uint32_t value = 0;
+      stream.copy_to_host(&value, word, 4);
+      stream.synchronize();
+      return value;
+    };
+    const std::uint32_t first = decided();
+    if (n.form == Node::Form::kIfElse) return body(first != 0 ? 0 : 1)(stream);
+    if (n.form == Node::Form::kSwitch) {
+      if (first < n.bodies.size()) body(first)(stream);
+      return;
+    }
+    if (first == 0) return;
+    do body(0)(stream);
+    while (n.form == Node::Form::kWhile && decided() != 0);
+  }
+
   // --- Eagerly ---
 
   void run_eagerly(const Program& program, const std::vector<StepCells>& steps) {
@@ -279,13 +295,9 @@ class ProgramRunner {
     const Scope scope = scope_of(child, values.first(child.parameters.size()));
     const Binding binding{&scope};
     values = values.subspan(child.parameters.size());
-    for (Node n : child.nodes) {
-      if (n.kind == kNested) {
-        submit_nested(*child.children[n.child], stream, values);
-      } else if (n.kind != kEvent) {
-        n.stream = static_cast<int>(&stream - streams_.data());  // whose scratch it takes
-        submit(stream, n, binding);
-      }
+    for (const Node& n : child.nodes) {
+      if (n.kind == kNested) submit_nested(*child.children[n.child], stream, values);
+      else if (n.kind != kEvent) submit(stream, n, binding);
     }
   }
 
@@ -479,12 +491,13 @@ class ProgramRunner {
   Device device_;
   Module module_;
   std::vector<Kernel> kernels_;
+  Kernel decide_, count_down_;
   std::vector<LaunchPlan> plans_;
   std::vector<CallSite> sites_;
   TypedGridLaunch<Tensor<std::int32_t>, Tensor<const std::int32_t>, std::int32_t, std::int64_t> affine_;
   std::vector<Stream> streams_;
   std::vector<Memory> memory_, scratch_;
-  Memory marker_;
+  Memory marker_, words_;
   std::vector<Event> events_;
   HostMemoryImage image_;
 };

@@ -1,5 +1,5 @@
-// Random programs of launches, copies, fills, host functions, forks, nested graphs and values, and what they must do,
-// computed by plain loops on the host. Nothing here knows how Slipway runs them (program_runner.h).
+// Random programs of launches, copies, fills, host functions, forks, nested graphs, conditional nodes and values, and
+// what they must do, computed by plain loops on the host. Nothing here knows how Slipway runs them (program_runner.h).
 //
 // To add a kind of node: a row in kKinds, with what it takes, touches and does, and its submission in the runner.
 #pragma once
@@ -15,26 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "property/program_values.h"
+
 namespace slipway::property {
-
-// A value of any kind: an i32 in the first word, an i64 in two, three words by value in three.
-using Cell = std::array<std::int32_t, 4>;
-enum class ValueKind : std::uint8_t { kI32, kI64, kTriple, kGrid, kScratch };
-struct Triple {
-  std::int32_t x, y, z;
-};
-inline std::int64_t wide(const Cell& cell) noexcept {
-  std::int64_t value = 0;
-  std::memcpy(&value, cell.data(), sizeof value);
-  return value;
-}
-
-// What nodes read and write: buffers of the device, a buffer of the host, sums that host functions keep.
-constexpr int kBuffers = 4, kHostBuffer = kBuffers, kFirstSum = kHostBuffer + 1, kSums = 2;
-constexpr int kResources = kFirstSum + kSums;
-constexpr std::array<std::uint32_t, kBuffers + 1> kElements{1100, 32, 32, 32, 32};  // the first: copies that are staged
-constexpr std::uint32_t kMostBlocks = 24;                                           // one block works on one element
-constexpr int kStreams = 3;
 
 // Where a value comes from.
 struct Source {
@@ -67,6 +50,10 @@ struct Node {
   std::uint64_t pattern = 0;
   std::vector<std::int32_t> data;
   unsigned child = 0;  // nested graphs: which
+  // Conditional nodes: element `from` of the second resource, modulo `count`, decides; it is kept in a word of its own.
+  enum class Form : std::uint8_t { kIf, kIfElse, kWhile, kSwitch } form = Form::kIf;
+  unsigned word = 0;
+  std::vector<std::vector<Node>> bodies;
 };
 
 struct Program {
@@ -77,80 +64,7 @@ struct Program {
   std::vector<std::shared_ptr<Program>> children;
 };
 
-// --- Random choices ---
-
-// A generator of few instructions, since most programs are small.
-class Dice {
- public:
-  explicit Dice(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 0x1234567) {}
-  std::uint64_t next() noexcept {
-    state_ += 0x9E3779B97F4A7C15U;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
-  }
-  std::uint32_t below(std::size_t n) noexcept { return static_cast<std::uint32_t>(next() % n); }
-  bool coin(unsigned one_in = 2) noexcept { return below(one_in) == 0; }
-  int pick(int first, int count) noexcept { return first + static_cast<int>(below(static_cast<std::size_t>(count))); }
-  Cell cell(ValueKind kind) noexcept {
-    Cell c{};
-    const std::size_t words = kind == ValueKind::kI32 ? 1 : kind == ValueKind::kI64 ? 2 : 3;
-    for (std::size_t i = 0; i < words; ++i) c[i] = static_cast<std::int32_t>(next());
-    return c;
-  }
-
- private:
-  std::uint64_t state_;
-};
-
 // --- What programs compute ---
-
-// The kernels, element by element; unsigned, so that nothing overflows.
-inline std::int32_t affine_of(std::int32_t in, std::int32_t a, std::int64_t b) noexcept {
-  const auto u = static_cast<std::uint64_t>(b);
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(in) * static_cast<std::uint32_t>(a) +
-                                   static_cast<std::uint32_t>(u ^ (u >> 32)));
-}
-inline std::int32_t combine_of(std::int32_t x, std::int32_t y, const Triple& t) noexcept {
-  return static_cast<std::int32_t>((static_cast<std::uint32_t>(x) ^ static_cast<std::uint32_t>(t.x)) +
-                                   static_cast<std::uint32_t>(y) * static_cast<std::uint32_t>(t.y) +
-                                   static_cast<std::uint32_t>(t.z));
-}
-inline std::int32_t bump_of(std::int32_t x, std::int32_t a) noexcept {
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(x) * 3 + static_cast<std::uint32_t>(a));
-}
-inline void add_to_sum(std::uint32_t& sum, std::span<const std::int32_t> words) noexcept {
-  for (const std::int32_t w : words) sum = sum * 31 + static_cast<std::uint32_t>(w);
-}
-// How many words of a cell an external operation adds to its sum.
-inline std::size_t words_of(ValueKind kind) noexcept {
-  return kind == ValueKind::kI32 ? 1 : kind == ValueKind::kI64 ? 2 : 3;
-}
-
-inline void add_cell(std::uint32_t& sum, const Cell& cell, ValueKind kind) noexcept {
-  add_to_sum(sum, std::span(cell).first(words_of(kind)));
-}
-
-// An operation's function: a hash of what it is given, cut to what is wanted.
-inline std::vector<Cell> outputs_of(std::uint64_t seed, std::span<const ValueKind> outputs,
-                                    std::span<const Cell> inputs) {
-  std::uint64_t h = seed;
-  for (const Cell& in : inputs)
-    for (const std::int32_t word : in) h = Dice(h ^ static_cast<std::uint32_t>(word)).next();
-  std::vector<Cell> cells;
-  Cell grid{1, 1};
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Dice dice(h + i);
-    Cell c = dice.cell(outputs[i]);
-    if (outputs[i] == ValueKind::kGrid) {
-      c = grid = {static_cast<std::int32_t>(dice.below(kMostBlocks / 3 + 1)), dice.pick(1, 3)};
-    }
-    if (outputs[i] == ValueKind::kScratch) c = {grid[0] * grid[1] * 4};  // the grid stands before it
-    cells.push_back(c);
-  }
-  return cells;
-}
 
 // The values of one step: parameters in order, then those of nested graphs in the order of their launches.
 using StepCells = std::vector<Cell>;
@@ -342,6 +256,15 @@ inline void make_nested(Node& n, const Program& p, Dice& dice) {
   if (!p.children.empty()) n.child = dice.below(p.children.size());
 }
 
+// Its bodies are made by add_nodes.
+inline void make_conditional(Node& n, const Program&, Dice& dice) {
+  any_buffers(n, dice, kBuffers);
+  n.from = dice.below(32);
+  n.form = static_cast<Node::Form>(dice.below(4));
+  n.bodies.resize(n.form == Node::Form::kIfElse ? 2 : n.form == Node::Form::kSwitch ? 1 + dice.below(3) : 1);
+  n.count = n.form == Node::Form::kSwitch ? static_cast<std::uint32_t>(n.bodies.size()) + 1 : 2 + dice.below(3);
+}
+
 }  // namespace kinds
 
 enum KindNumber : unsigned {
@@ -356,7 +279,8 @@ enum KindNumber : unsigned {
   kHost,
   kExternal,
   kEvent,
-  kNested
+  kNested,
+  kConditional
 };
 // clang-format off
 inline constexpr Kind kKinds[] = {
@@ -372,6 +296,7 @@ inline constexpr Kind kKinds[] = {
     {"external", 1, 1, kinds::make_external, kinds::apply_external},
     {"event", 2, 0, kinds::make_event, kinds::apply_event},
     {"nested", 2, kResources, kinds::make_nested, nullptr},  // run by run_on_host, and taken to touch everything
+    {"conditional", 2, 2, kinds::make_conditional, nullptr},  // run by run_on_host; touches what its bodies do
 };
 // clang-format on
 
@@ -384,9 +309,10 @@ inline std::size_t value_count(const Program& p) {
   return count;
 }
 // Does any record of it take a step's value?
-inline bool takes_values(const Program& p) {
+inline bool takes_values(const Program& p);
+inline bool takes_values(const Program& p, const std::vector<Node>& nodes) {
   const auto varies = [](const Source& s) { return s.from != Source::From::kFixed; };
-  return std::any_of(p.nodes.begin(), p.nodes.end(), [&](const Node& n) {
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node& n) {
     switch (n.kind) {
       case kAffine: return varies(n.a) || varies(n.b) || n.grid_operation >= 0;
       case kScratchPair: return varies(n.a) || varies(n.b) || n.grid_operation >= 0;
@@ -394,23 +320,38 @@ inline bool takes_values(const Program& p) {
       case kBump: return varies(n.a) || n.grid_operation >= 0;
       case kExternal: return varies(n.a) || varies(n.b) || varies(n.t);
       case kNested: return takes_values(*p.children[n.child]);
+      case kConditional:
+        return std::any_of(n.bodies.begin(), n.bodies.end(), [&](const auto& body) { return takes_values(p, body); });
       default: return false;
     }
   });
 }
+inline bool takes_values(const Program& p) { return takes_values(p, p.nodes); }
 
-inline void add_nodes(Program& p, Dice& dice, std::size_t count, bool nested) {
+// How nodes may be made.
+struct Making {
+  const Program& program;
+  Dice& dice;
+  bool nested;         // with graphs inside
+  unsigned words = 0;  // of conditional nodes so far
+};
+// In bodies, which are `depth` deep, everything is on the stream of the node.
+inline void add_nodes(Making& m, std::vector<Node>& nodes, std::size_t count, int depth = 0, int stream = 0) {
   unsigned total = 0;
   for (const Kind& kind : kKinds) total += kind.weight;
-  while (p.nodes.size() < count) {
+  while (nodes.size() < count) {
     Node n;
-    std::uint32_t at = dice.below(total);
+    std::uint32_t at = m.dice.below(total);
     while (at >= kKinds[n.kind].weight) at -= kKinds[n.kind++].weight;
-    if (n.kind == kNested && !nested) continue;
-    n.stream = dice.coin() ? 0 : dice.pick(0, kStreams);
-    kKinds[n.kind].make(n, p, dice);
+    if (n.kind == kNested && (!m.nested || depth > 0)) continue;
+    if (n.kind == kEvent && depth > 0) continue;
+    if (n.kind == kConditional && depth > 1) continue;
+    n.stream = depth > 0 ? stream : m.dice.coin() ? 0 : m.dice.pick(0, kStreams);
+    kKinds[n.kind].make(n, m.program, m.dice);
     if (n.kind == kScratchPair && n.grid_operation < 0) n.kind = kAffine;
-    p.nodes.push_back(std::move(n));
+    if (n.kind == kConditional) n.word = m.words++;
+    for (std::vector<Node>& body : n.bodies) add_nodes(m, body, m.dice.below(4), depth + 1, n.stream);
+    nodes.push_back(std::move(n));
   }
 }
 
@@ -448,8 +389,38 @@ inline Program make_program(Dice& dice, int depth = 0, const std::string& name =
     p.children.push_back(
         std::make_shared<Program>(make_program(dice, depth + 1, "g" + std::to_string(p.children.size()))));
   }
-  add_nodes(p, dice, 1 + dice.below(depth == 0 ? 14 : 5), nested);
+  std::vector<Node> nodes;
+  Making making{p, dice, nested};
+  add_nodes(making, nodes, 1 + dice.below(depth == 0 ? 14 : 5));
+  p.nodes = std::move(nodes);
   return p;
+}
+
+inline bool has_conditionals(const Program& p) {
+  return std::any_of(p.nodes.begin(), p.nodes.end(), [&](const Node& n) {
+    return n.kind == kConditional || (n.kind == kNested && has_conditionals(*p.children[n.child]));
+  });
+}
+
+// Nodes that are no graphs.
+inline void run_node(const Node& n, const Scope& scope, HostMemoryImage& memory) {
+  if (n.kind != kConditional) return kKinds[n.kind].apply(n, scope, memory);
+  const auto run_body = [&](std::size_t i) {
+    for (const Node& inner : n.bodies[i]) run_node(inner, scope, memory);
+  };
+  std::uint32_t decided = decided_by(*kinds::at(memory, n.resources[1], n.from), n.count);
+  switch (n.form) {
+    case Node::Form::kIf:
+      if (decided != 0) run_body(0);
+      return;
+    case Node::Form::kIfElse: return run_body(decided != 0 ? 0 : 1);
+    case Node::Form::kWhile:
+      for (; decided != 0; --decided) run_body(0);
+      return;
+    case Node::Form::kSwitch:
+      if (decided < n.bodies.size()) run_body(decided);
+      return;
+  }
 }
 
 // Runs one step; `values` are those of the program and of all nested in it.
@@ -458,7 +429,7 @@ inline void run_on_host(const Program& p, std::span<const Cell> values, HostMemo
   values = values.subspan(p.parameters.size());
   for (const Node& n : p.nodes) {
     if (n.kind != kNested) {
-      kKinds[n.kind].apply(n, scope, memory);
+      run_node(n, scope, memory);
       continue;
     }
     const std::size_t taken = value_count(*p.children[n.child]);

@@ -104,6 +104,7 @@ std::string text_of(const Source& s) {
   else out << s.fixed[0];
   return out.str();
 }
+std::string text_of(const Node& n, const Program& p, const std::string& indent);
 std::string text_of(const Program& p, const std::string& indent = "  ") {
   std::ostringstream out;
   out << indent << p.name << ": " << p.parameters.size() << " parameters\n";
@@ -112,19 +113,32 @@ std::string text_of(const Program& p, const std::string& indent = "  ") {
     for (const Source& s : p.operations[i].inputs) out << " " << text_of(s);
     out << " ), " << p.operations[p.operations[i].same_as].outputs.size() << " outputs\n";
   }
-  for (const Node& n : p.nodes) {
-    out << indent << "stream " << n.stream << ": " << kKinds[n.kind].name;
-    if (n.kind == kNested) {
-      out << "\n" << text_of(*p.children[n.child], indent + "  ");
-      continue;
-    }
-    if (n.kind == kEvent) out << " behind stream " << n.other_stream;
-    out << " [" << n.resources[0] << " <- " << n.resources[1] << " " << n.resources[2] << "] a=" << text_of(n.a)
-        << " b=" << text_of(n.b) << " t=" << text_of(n.t);
-    if (n.grid_operation >= 0) out << " grid=o" << n.grid_operation << "." << n.grid_output;
-    else out << " grid=" << n.grid[0] << "x" << n.grid[1];
-    out << " at " << n.offset << " from " << n.from << " count " << n.count << " way " << n.way << "\n";
+  for (const Node& n : p.nodes) out << text_of(n, p, indent);
+  return out.str();
+}
+std::string text_of(const Node& n, const Program& p, const std::string& indent) {
+  std::ostringstream out;
+  out << indent << "stream " << n.stream << ": " << kKinds[n.kind].name;
+  if (n.kind == kNested) {
+    out << "\n" << text_of(*p.children[n.child], indent + "  ");
+    return out.str();
   }
+  if (n.kind == kConditional) {
+    static constexpr const char* kForms[] = {"if", "if else", "while", "switch"};
+    out << " (" << kForms[static_cast<int>(n.form)] << "), element " << n.from << " of " << n.resources[1] << " modulo "
+        << n.count << "\n";
+    for (const auto& body : n.bodies) {
+      out << indent << "  body\n";
+      for (const Node& inner : body) out << text_of(inner, p, indent + "    ");
+    }
+    return out.str();
+  }
+  if (n.kind == kEvent) out << " behind stream " << n.other_stream;
+  out << " [" << n.resources[0] << " <- " << n.resources[1] << " " << n.resources[2] << "] a=" << text_of(n.a)
+      << " b=" << text_of(n.b) << " t=" << text_of(n.t);
+  if (n.grid_operation >= 0) out << " grid=o" << n.grid_operation << "." << n.grid_output;
+  else out << " grid=" << n.grid[0] << "x" << n.grid[1];
+  out << " at " << n.offset << " from " << n.from << " count " << n.count << " way " << n.way << "\n";
   return out.str();
 }
 
@@ -182,7 +196,7 @@ void run_all_modes(const std::string& uri, std::uint64_t first, std::uint64_t co
     const Case c = make_case(seed);
     const HostMemoryImage wanted = wanted_of(c);
     for (const Mode& mode : kModes) {
-      if (!runners.at(uri).can(mode)) continue;
+      if (!runners.at(uri).can(mode, c.program)) continue;
       const std::string what = runners.run(c, wanted, uri, mode, seed);
       if (!what.empty()) FAIL() << report(runners, c, uri, mode, seed, what);
     }
@@ -229,7 +243,7 @@ int run_many(std::uint64_t first, std::uint64_t count, const std::vector<std::st
     for (int ways = 0; ways < 2;) {
       const std::string& uri = uris[dice.below(uris.size())];
       const Mode& mode = kModes[dice.below(std::size(kModes))];
-      if (!runners.at(uri).can(mode)) continue;
+      if (!runners.at(uri).can(mode, c.program)) continue;
       ++ways;
       if (!only.empty() && only != mode.name) continue;
       const std::string what = runners.run(c, wanted, uri, mode, seed);
