@@ -169,6 +169,19 @@ std::unique_ptr<World> refused(const std::string& uri) {
 
 }  // namespace
 
+std::unique_ptr<World> two_on_one_stream() {
+  auto world = std::make_unique<World>("sim:gates=resettable");
+  const Stream on = world->stream("main");
+  for (const std::string name : {"one", "two"}) {
+    Steps& steps = world->steps(name, false);
+    world->simulation.add_thread("launches " + name, [&steps, on] {
+      steps.launch(on, 1);
+      steps.launch(on, 2);
+    });
+  }
+  return world;
+}
+
 const std::vector<Program>& programs() {
   static const std::vector<Program> all{
       {"published backwards", published_backwards},

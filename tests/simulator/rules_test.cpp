@@ -148,22 +148,8 @@ TEST(Rules, ItWaitsBehindTheUpdate) {
        "deadlock, a cycle: stream 'main' waits at gate 0 of graph 'ahead' in step 1; the update stream waits "
        "for step 1 of graph 'ahead' to end"});
 }
-MakeWorld two_graphs_one_stream() {
-  return [] {
-    auto world = std::make_unique<World>("sim:gates=resettable");
-    const Stream on = world->stream("main");
-    for (const std::string name : {"one", "two"}) {
-      Steps& steps = world->steps(name, false);
-      world->simulation.add_thread("launches " + name, [&steps, on] {
-        steps.launch(on, 1);
-        steps.launch(on, 2);
-      });
-    }
-    return world;
-  };
-}
 TEST(Rules, OneUpdateAtATime) {
-  expect_needed(Rule::kOneUpdateAtATime, two_graphs_one_stream(), {"deadlock, a cycle"});
+  expect_needed(Rule::kOneUpdateAtATime, two_on_one_stream, {"deadlock, a cycle"});
 }
 TEST(Rules, UpdatesHaveAQueueOfTheirOwn) {
   const auto make = [] {

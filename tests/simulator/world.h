@@ -98,6 +98,8 @@ struct Program {
   MakeWorld make;
 };
 const std::vector<Program>& programs();
+// Two graphs on one stream, each with an update, on a device whose gates are reset.
+std::unique_ptr<World> two_on_one_stream();
 
 // Runs schedules drawn from these seeds. The first problem, or nothing. A world that has one is given up.
 std::string search(const MakeWorld& make, std::uint64_t schedules, std::uint64_t first_seed = 1);
