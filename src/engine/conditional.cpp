@@ -28,9 +28,7 @@ CopyRecord read_of(const ConditionRecord& condition, std::uint64_t& value) noexc
 
 Result<std::uint32_t> ReplayProgram::choose(std::uint64_t branch, const ConditionRecord& condition, std::uint64_t value,
                                             std::uint64_t step) {
-  // A negative number is a large one here, and so none of a body.
-  const std::uint64_t wanted = (condition.header.flags & kConditionIndexed) != 0 ? value : value == 0 ? 1 : 0;
-  const auto body = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, condition.body_count));
+  const std::uint32_t body = body_of(condition, value);
   if ((condition.header.flags & kConditionRepeated) != 0) {
     Branch::Turns& turns = branches_[branch].turns[condition.number];
     if (turns.step != step) turns = {turns.most, step, 0};  // it may have been left by a cancellation

@@ -53,8 +53,8 @@ void CaptureImpl::refuse_end_in_body() {
                                                  "'; end it when the body has returned");
 }
 
-void CaptureImpl::check_condition(const char* kind, const Condition& condition) const {
-  const std::string what = std::string("the condition of a '") + kind + "' in the capture '" + definition_->name + "'";
+void CaptureImpl::check_condition(std::uint8_t flags, const Condition& condition) const {
+  const std::string what = std::string(name_of_condition(flags)) + " in the capture '" + definition_->name + "'";
   if (kind_flag(condition.dtype) == std::size(kConditionTypes)) {
     throw Error(ErrorCode::kInvalidArgument,
                 what + " is of type " + name_of(condition.dtype) + "; a condition is a bool, i32 or u32");
@@ -94,7 +94,7 @@ std::size_t CaptureImpl::begin_conditional(StreamImpl& stream, const Conditional
   else
     node.detail += ", " + std::to_string(conditional.body_count) + (conditional.body_count == 1 ? " body" : " bodies");
   const std::uint32_t number = add_node(state, std::move(node));
-  definition_->addresses->add(conditional.address, "the condition of a '" + kind + "'");
+  definition_->addresses->add(conditional.address, name_of_condition(conditional.flags));
   const auto index = static_cast<std::uint32_t>(definition_->conditionals.size());
   definition_->conditionals.push_back(conditional);
   add_entry(TapeEntry::What::kCondition, state, number, index);
@@ -164,7 +164,7 @@ void CaptureImpl::add_conditional(const Stream& stream, std::uint8_t flags, cons
                                                  (bodies.empty() ? "' has no bodies" : "' has a null body") +
                                                  "; pass something that submits its work");
   }
-  check_condition(kind, condition);
+  check_condition(flags, condition);
   ConditionalDefinition conditional;
   conditional.address = static_cast<std::uint64_t>(condition.address);
   conditional.flags = static_cast<std::uint8_t>(flags | kind_flag(condition.dtype));
@@ -194,8 +194,7 @@ void CaptureImpl::embed_conditional(const CapturedStream& state, const Definitio
   add_entry(from.what, state, from.node + node_base, from.conditional + conditional_base);
   if (from.what != TapeEntry::What::kCondition) return;
   const ConditionalDefinition& conditional = child.conditionals[from.conditional];
-  definition_->addresses->add(conditional.address,
-                              std::string("the condition of a '") + name_of_flags(conditional.flags) + "'");
+  definition_->addresses->add(conditional.address, name_of_condition(conditional.flags));
   definition_->conditionals.push_back(conditional);
 }
 

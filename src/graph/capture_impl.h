@@ -104,7 +104,7 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
     std::size_t nodes = 0;            // before this body
     std::vector<std::uint32_t> last;  // nodes that its bodies end with
   };
-  void check_condition(const char* kind, const Condition& condition) const;
+  void check_condition(std::uint8_t flags, const Condition& condition) const;
   // How many were open before.
   std::size_t begin_conditional(StreamImpl& stream, const ConditionalDefinition& conditional, const std::string& kind);
   void run_body(const Stream& stream, std::uint32_t number, const GraphBody* body, const std::string& kind);

@@ -59,6 +59,11 @@ struct ConditionalDefinition {
   std::uint8_t flags = 0;  // of its record
   std::uint32_t body_count = 0;
   std::uint64_t most_turns = 0;  // of loops
+
+  // Its record, without the distances behind it.
+  ConditionRecord record() const noexcept {
+    return {{sizeof(ConditionRecord), RecordKind::kCondition, flags, 0}, address, 0, body_count, 0};
+  }
 };
 
 // What a capture was given, in order: records, marks on which another branch waits, and these waits; conditional nodes,

@@ -29,7 +29,9 @@ struct AddressMove {
 
 // One place of an executable's work that refers to memory, and the block that is meant: another may lie there later.
 struct AddressPlace {
+  static constexpr std::uint32_t kNoConditional = ~std::uint32_t{0};
   std::uint32_t branch = 0;
+  std::uint32_t conditional = kNoConditional;  // whose condition lies there, which has no record in the definition
   std::uint64_t address = 0;
   AddressMap::Block block{};  // id 0: in no memory that Slipway knows
 };
@@ -62,6 +64,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   const std::vector<std::uint64_t>& scratch() const noexcept { return scratch_; }
   const InstantiateOptions& options() const noexcept { return options_; }
   // The captured records, with addresses as they are now. While nobody rebinds.
+  // Where the work refers to by now.
+  std::uint64_t condition_address(std::uint32_t conditional) const noexcept;
   const std::byte* records() const noexcept { return records_.empty() ? definition_->records.data() : records_.data(); }
   Tier tier() const noexcept { return options_.tier; }
   unsigned depth() const noexcept { return options_.depth; }

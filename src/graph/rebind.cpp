@@ -15,10 +15,14 @@ namespace {
 template <class Visit>
 void for_each_place(const DefinitionImpl& definition, const std::byte* records, Visit&& visit) {
   for (const TapeEntry& entry : definition.entries) {
-    if (entry.what != TapeEntry::What::kRecord) continue;
     const NodeDefinition& node = definition.nodes[entry.node];
-    for_each_address(*reinterpret_cast<const RecordHeader*>(records + entry.at),
-                     [&](const AddressSite& site) { visit(entry, node, site); });
+    const auto visit_site = [&](const AddressSite& site) { visit(entry, node, site); };
+    if (entry.what == TapeEntry::What::kRecord) {
+      for_each_address(*reinterpret_cast<const RecordHeader*>(records + entry.at), visit_site);
+    } else if (entry.what == TapeEntry::What::kCondition) {
+      const ConditionRecord condition = definition.conditionals[entry.conditional].record();
+      for_each_address(condition.header, visit_site);
+    }
   }
 }
 
@@ -92,18 +96,6 @@ void ExecutableCore::rebind(const AddressMove& move, std::int64_t deadline_ns) {
     check_site(site, node, entry.node, place.address, move(place.address));
     watched->add(move(place.address), where);
   });
-  for (const ConditionalDefinition& c : definition_->conditionals) {
-    const WatchedAddresses::Block* const holder = watched_->holder_of(c.address);
-    const AddressMap::Block block = holder ? holder->block : AddressMap::Block{};
-    const bool is_freed = block.id != 0 && !device.addresses().lives(block);
-    if (move.holds(c.address) && (!any_freed || is_freed)) {
-      throw Error(ErrorCode::kUnsupported, "the condition of a conditional node of graph '" + definition_->name +
-                                               "' was to move from " + hex(c.address) + " to " + hex(move(c.address)) +
-                                               ", and conditions cannot be moved; keep them in memory that stays, or "
-                                               "capture again");
-    }
-    watched->inherit(c.address, block, "the condition of a conditional node");
-  }
   if (std::find(chosen.begin(), chosen.end(), true) == chosen.end()) {
     throw Error(ErrorCode::kInvalidArgument, "graph '" + definition_->name + "' was to be rebound from " +
                                                  std::to_string(move.bytes) + " bytes at " + hex(move.from) + " to " +
@@ -124,7 +116,9 @@ void ExecutableCore::find_places() {
   std::vector<AddressPlace> places;
   for_each_place(*definition_, records.data(), [&](const TapeEntry& entry, const auto&, const AddressSite& site) {
     const WatchedAddresses::Block* const holder = definition_->addresses->holder_of(site.address);
-    places.push_back({entry.branch, site.address, holder ? holder->block : AddressMap::Block{}});
+    const bool is_condition = entry.what == TapeEntry::What::kCondition;
+    places.push_back({entry.branch, is_condition ? entry.conditional : AddressPlace::kNoConditional, site.address,
+                      holder ? holder->block : AddressMap::Block{}});
   });
   records_.swap(records);
   places_.swap(places);
@@ -157,7 +151,8 @@ void ExecutableCore::move_places(const std::vector<bool>& chosen, const AddressM
       rewrite(definition_->serial.records.data(), bytes, tape, any);
     }
   });
-  rewrite(definition_->records.data(), records_.size(), records_.data(), any);
+  rewrite(definition_->records.data(), records_.size(), records_.data(),
+          [](const AddressPlace& p) { return p.conditional == AddressPlace::kNoConditional; });
   AddressMap& map = definition_->device->addresses();
   const std::lock_guard lock(mutex_);
   for (const Variable& v : definition_->variables) {
@@ -176,6 +171,12 @@ void ExecutableCore::move_places(const std::vector<bool>& chosen, const AddressM
     places_[i].address = move(places_[i].address);
     places_[i].block = map.find(places_[i].address).value_or(AddressMap::Block{});
   }
+}
+
+std::uint64_t ExecutableCore::condition_address(std::uint32_t conditional) const noexcept {
+  const auto at =
+      std::find_if(places_.begin(), places_.end(), [&](const AddressPlace& p) { return p.conditional == conditional; });
+  return at == places_.end() ? definition_->conditionals[conditional].address : at->address;
 }
 
 std::vector<std::byte> ExecutableCore::first_values() {

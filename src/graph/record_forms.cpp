@@ -40,16 +40,21 @@ void visit_fill(const RecordHeader& record, const AddressVisit& visit) {
   visit({offsetof(FillRecord, to), fill.to, fill.count * record.flags, 1, -1, "the destination of a fill"});
 }
 
+void visit_condition(const RecordHeader& record, const AddressVisit& visit) {
+  const auto& condition = record_cast<ConditionRecord>(record);
+  const std::uint32_t bytes = value_bytes_of(condition);
+  visit({offsetof(ConditionRecord, address), condition.address, bytes, bytes, -1, name_of_condition(record.flags)});
+}
+
 struct AddressRow {
   RecordKind kind;
   void (*visit)(const RecordHeader& record, const AddressVisit& visit);
 };
 // Kinds that refer to memory of the device.
 constexpr AddressRow kRows[] = {
-    {RecordKind::kLaunch, visit_launch},
-    {RecordKind::kCopy, visit_copy},
-    {RecordKind::kCopyInline, visit_copy},
-    {RecordKind::kFill, visit_fill},
+    {RecordKind::kLaunch, visit_launch},       {RecordKind::kCopy, visit_copy},
+    {RecordKind::kCopyInline, visit_copy},     {RecordKind::kFill, visit_fill},
+    {RecordKind::kCondition, visit_condition},  // on tapes
 };
 
 }  // namespace

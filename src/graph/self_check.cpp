@@ -51,12 +51,6 @@ class SelfCheck {
                       "' draws random numbers, others in each step, and cannot be compared with "
                       "itself; check it with values in their place");
     }
-    if (!definition_.conditionals.empty()) {
-      throw Error(ErrorCode::kUnsupported,
-                  "graph '" + definition_.name +
-                      "' has conditional nodes, whose bodies a comparison node by node does not "
-                      "choose; check its bodies as graphs of their own");
-    }
     for (const TapeEntry& entry : definition_.entries) {
       if (entry.what != TapeEntry::What::kRecord) continue;
       const RecordHeader& record = record_of(entry);
@@ -83,23 +77,36 @@ class SelfCheck {
   }
 
   void find_blocks() {
-    AddressMap& map = definition_.device->addresses();
     for (const TapeEntry& entry : definition_.entries) {
-      if (entry.what != TapeEntry::What::kRecord) continue;
-      for_each_address(record_of(entry), [&](const AddressSite& site) {
-        if (site.address == 0) return;
-        const std::optional<AddressMap::Block> block = map.find(site.address);
-        if (!block) {
-          note(entry, "has " + place_of(site, definition_.nodes[entry.node].name) +
-                          " in memory that Slipway does not know, which is neither compared nor put back");
-          return;
-        }
-        if (std::none_of(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.id == block->id; }))
-          blocks_.push_back(*block);
-      });
+      const auto add = [&](const AddressSite& site) { add_block(entry, site); };
+      if (entry.what == TapeEntry::What::kRecord) for_each_address(record_of(entry), add);
+      if (entry.what == TapeEntry::What::kCondition) for_each_address(condition_of(entry).header, add);
     }
   }
+  void add_block(const TapeEntry& entry, const AddressSite& site) {
+    if (site.address == 0) return;
+    const std::optional<AddressMap::Block> block = definition_.device->addresses().find(site.address);
+    if (!block && entry.what == TapeEntry::What::kCondition) {
+      throw Error(ErrorCode::kFailedPrecondition,
+                  "graph '" + definition_.name + "' was to be checked, and " + site.what + " (node " +
+                      std::to_string(entry.node) +
+                      ") lies in memory that Slipway does not know and cannot put back, so that the second run would "
+                      "take another way; allocate it on the device");
+    }
+    if (!block) {
+      note(entry, "has " + place_of(site, definition_.nodes[entry.node].name) +
+                      " in memory that Slipway does not know, which is neither compared nor put back");
+      return;
+    }
+    if (std::none_of(blocks_.begin(), blocks_.end(), [&](const auto& b) { return b.id == block->id; }))
+      blocks_.push_back(*block);
+  }
 
+  ConditionRecord condition_of(const TapeEntry& entry) const {
+    ConditionRecord condition = definition_.conditionals[entry.conditional].record();
+    condition.address = core_.condition_address(entry.conditional);
+    return condition;
+  }
   const RecordHeader& record_of(const TapeEntry& entry) const {
     return *reinterpret_cast<const RecordHeader*>(core_.records() + entry.at);
   }
@@ -131,25 +138,37 @@ class SelfCheck {
   void compare() {
     replay(core_);
     const Snapshot replayed = take();
-    const std::size_t all = definition_.entries.size();
-    const Snapshot eager = run_nodes(all);
+    const std::vector<std::size_t> ends = ends_of_beginnings();
+    const Snapshot eager = run_nodes(ends.back());
     result_.nodes_run = nodes_run_;
     const std::optional<Difference> last = differ(eager, replayed);
     if (!last) return;
     result_.equal = false;
-    // Beginnings of the graph: the first `same` entries come out equal, the first `other` do not.
-    std::size_t same = 0, other = all;
+    // Beginnings of the graph: the first `same` come out equal, the first `other` do not.
+    std::size_t same = 0, other = ends.size() - 1;
     Difference difference = *last;
     bool reproduced = false;
     while (other - same > 1) {
       const std::size_t middle = same + (other - same) / 2;
-      const std::optional<Difference> here = replay_beginning(middle);
+      const std::optional<Difference> here = replay_beginning(ends[middle]);
       if (here) other = middle, difference = *here, reproduced = true;
       else same = middle;
     }
-    if (!reproduced && all > 1 && !replay_beginning(all))
+    if (!reproduced && ends.size() > 2 && !replay_beginning(ends.back()))
       result_.notes.push_back("replays of the graph's beginnings did not differ: it may be a matter of chance");
-    report(definition_.entries[other - 1], difference);
+    report(definition_.entries[ends[other] - 1], difference);
+  }
+  // How many entries the beginnings have that can be run: a conditional node belongs to one as a whole.
+  std::vector<std::size_t> ends_of_beginnings() const {
+    std::vector<std::size_t> ends{0};
+    int depth = 0;
+    for (std::size_t i = 0; i < definition_.entries.size(); ++i) {
+      const TapeEntry::What what = definition_.entries[i].what;
+      if (what == TapeEntry::What::kCondition) ++depth;
+      if (what == TapeEntry::What::kConditionEnd) --depth;
+      if (depth == 0) ends.push_back(i + 1);
+    }
+    return ends;
   }
 
   void report(const TapeEntry& entry, const Difference& difference) {
@@ -197,6 +216,9 @@ class SelfCheck {
     part->children = d.children;
     part->block_bytes = d.block_bytes;
     part->initial_block = d.initial_block;
+    part->conditionals = d.conditionals;
+    for (std::uint32_t i = 0; i < part->conditionals.size(); ++i)
+      part->conditionals[i].address = core_.condition_address(i);
     part->resources = d.resources;
     part->entries.assign(d.entries.begin(), d.entries.begin() + static_cast<std::ptrdiff_t>(entries));
     for (TapeEntry& entry : part->entries) {
@@ -220,10 +242,44 @@ class SelfCheck {
     for (std::size_t i = 0; i < definition_.operations.size(); ++i)
       (void)evaluate(definition_, i, block.data(), core_.scratch());
     nodes_run_ = 0;
-    for (std::size_t i = 0; i < entries; ++i) {
-      if (definition_.entries[i].what == TapeEntry::What::kRecord) run_node(definition_.entries[i], block);
-    }
+    run_entries(0, entries, block);
     return take();
+  }
+  void run_entries(std::size_t first, std::size_t end, const std::vector<std::byte>& block) {
+    for (std::size_t i = first; i < end; ++i) {
+      const TapeEntry& entry = definition_.entries[i];
+      if (entry.what == TapeEntry::What::kRecord) run_node(entry, block);
+      if (entry.what == TapeEntry::What::kCondition) i = run_conditional(i, block);
+    }
+  }
+  // Returns where it ends.
+  std::size_t run_conditional(std::size_t at, const std::vector<std::byte>& block) {
+    std::vector<std::size_t> bodies;  // where they begin, and the last ends
+    std::size_t end = at + 1;
+    for (int depth = 0;; ++end) {
+      const TapeEntry::What what = definition_.entries[end].what;
+      if (what == TapeEntry::What::kBody && depth == 0) bodies.push_back(end);
+      if (what == TapeEntry::What::kCondition) ++depth;
+      if (what == TapeEntry::What::kConditionEnd && depth-- == 0) break;
+    }
+    bodies.push_back(end);
+    const ConditionRecord condition = condition_of(definition_.entries[at]);
+    const bool repeated = (condition.header.flags & kConditionRepeated) != 0;
+    for (std::uint64_t turns = 0; turns < (repeated ? turns_of(at) : 1); ++turns) {
+      const std::uint32_t body = body_of(condition, value_of(condition));
+      if (body == condition.body_count) break;
+      run_entries(bodies[body], bodies[body + 1], block);
+    }
+    return end;
+  }
+  std::uint64_t turns_of(std::size_t at) const {
+    return definition_.conditionals[definition_.entries[at].conditional].most_turns;
+  }
+  std::uint64_t value_of(const ConditionRecord& condition) const {
+    std::uint64_t value = 0;
+    stream_.copy_to_host(&value, DevicePtr{condition.address}, value_bytes_of(condition));
+    stream_.synchronize(options_.limit);
+    return value;
   }
 
   void run_node(const TapeEntry& entry, const std::vector<std::byte>& block) {

@@ -53,11 +53,9 @@ class Writer {
     }
     const ConditionalDefinition& c = definition_.conditionals[index];
     const std::size_t distances = (std::size_t{c.body_count} + 1) * sizeof(std::uint32_t);
-    ConditionRecord record{};
-    record.header = {round_up_record(sizeof record + distances), RecordKind::kCondition, c.flags, 0};
-    record.address = c.address;
+    ConditionRecord record = c.record();
+    record.header.size_bytes = round_up_record(sizeof record + distances);
     record.number = static_cast<std::uint32_t>(layout_.most_turns.size());
-    record.body_count = c.body_count;
     layout_.most_turns.push_back(c.most_turns);
     open_.push_back({layout_.records.size(), 0, {}, passed_});
     append(record);

@@ -209,5 +209,16 @@ inline const std::uint32_t* distances_of(const ConditionRecord& condition) noexc
 inline std::uint32_t value_bytes_of(const ConditionRecord& condition) noexcept {
   return (condition.header.flags & kConditionKinds) == kConditionBool ? 1 : 4;
 }
+// Which body such a value, read as an unsigned number of its size, takes; as many as there are bodies: none. A negative
+// number is a large one here.
+inline std::uint32_t body_of(const ConditionRecord& condition, std::uint64_t value) noexcept {
+  const std::uint64_t wanted = (condition.header.flags & kConditionIndexed) != 0 ? value : value == 0 ? 1 : 0;
+  return static_cast<std::uint32_t>(wanted < condition.body_count ? wanted : condition.body_count);
+}
+// What sentences call it.
+inline const char* name_of_condition(std::uint8_t flags) noexcept {
+  if ((flags & kConditionRepeated) != 0) return "the condition of a 'while'";
+  return (flags & kConditionIndexed) != 0 ? "the condition of a 'switch'" : "the condition of an 'if'";
+}
 
 }  // namespace slipway::internal

@@ -212,6 +212,46 @@ void a_graph_with_a_loop_becomes_a_body(Context& c) {
 }
 
 // Memory is zero here, and counts as zero where nothing runs: no body is taken, and everybody agrees.
+void conditions_move_when_the_graph_is_rebound(Context& c) {
+  Rig rig{c};
+  Memory moved = zeros<std::uint32_t>(rig.device, rig.stream, 128);
+  Capture capture(rig.stream, "moving");
+  capture.if_else_node(rig.stream, rig.at(0), rig.logs(1), rig.logs(2));
+  rig.stream.launch(rig.put, {}, rig.at(0), 5U);
+  const ExecutableGraph graph = capture.end().instantiate();
+  graph.launch(rig.stream);
+  graph.launch(rig.stream);
+  check_equal(rig.ran(), Ids{2, 1}, "before");
+  graph.rebind(rig.condition.address(), 512, moved.address());
+  rig.stream.fill(rig.condition.address(), 0, 4, 1);
+  graph.launch(rig.stream);  // where it lies now is still zero
+  graph.launch(rig.stream);
+  check_equal(rig.ran(), Ids{2, 1}, "behind the move");
+  std::uint32_t left = 1;
+  rig.stream.copy_to_host(&left, rig.condition.address(), 4);
+  rig.stream.synchronize(kLimit);
+  check_equal(left, 0U, "what lay there before");
+}
+
+void a_self_check_takes_the_same_way(Context& c) {
+  Rig rig{c};
+  Capture capture(rig.stream, "checked");
+  const auto turns = capture.parameter<std::uint32_t>("turns");
+  rig.stream.launch(rig.put, {}, rig.at(0), turns);
+  capture.while_node(rig.stream, rig.at(0), [&](const Stream& s) {
+    rig.logs(1)(s);
+    s.launch(rig.count, {}, rig.at(0));
+  });
+  capture.if_node(rig.stream, rig.at(0), rig.logs(2));
+  const ExecutableGraph graph = capture.end().instantiate();
+  StepValues values = graph.values();
+  values.set(turns, 0U - 3);
+  const SelfCheckResult result = self_check(graph, rig.stream, values);
+  check(result.equal, "a replay differs from its nodes: " + result.difference);
+  check_equal(result.nodes_run, std::size_t{1 + 3 * 2}, "nodes that ran one at a time");
+  check_equal(rig.ran(), Ids{}, "what is left of it");
+}
+
 void conditions_that_are_zero_take_no_body(Context& c) {
   Rig rig{c};
   std::atomic<int> called{0}, last{0};
@@ -255,6 +295,8 @@ constexpr Test kTests[] = {
     {"values_reach_only_the_way_that_is_taken", values_reach_only_the_way_that_is_taken, kRuns},
     {"a_loop_ends_at_its_limit_and_when_it_is_cancelled", a_loop_ends_at_its_limit_and_when_it_is_cancelled, kRuns},
     {"a_graph_with_a_loop_becomes_a_body", a_graph_with_a_loop_becomes_a_body, kRuns},
+    {"conditions_move_when_the_graph_is_rebound", conditions_move_when_the_graph_is_rebound, kRuns},
+    {"a_self_check_takes_the_same_way", a_self_check_takes_the_same_way, kRuns},
     {"conditions_that_are_zero_take_no_body", conditions_that_are_zero_take_no_body},
     {"conditions_are_checked", conditions_are_checked},
 };

@@ -28,7 +28,7 @@ TEST_P(ConditionalCaptures, RefuseBadConditionsAndStayValid) {
   const auto refuses = [&](ErrorCode code, const char* words, const Condition& condition) {
     expect_error(code, words, [&] { capture.if_node(stream, condition, puts(1)); });
   };
-  refuses(ErrorCode::kInvalidArgument, "the condition of a 'if' in the capture 'g' is the null address",
+  refuses(ErrorCode::kInvalidArgument, "the condition of an 'if' in the capture 'g' is the null address",
           Condition(kNullDevicePtr, DType::kI32));
   refuses(ErrorCode::kInvalidArgument, "of type f32; a condition is a bool, i32 or u32", &f);
   refuses(ErrorCode::kInvalidArgument, "of type unknown", Condition(memory.address(), DType::kUnknown));

@@ -62,6 +62,44 @@ TEST_P(Rebinding, MovesBothSidesOfCopiesFillsAndArguments) {
   EXPECT_EQ(second.counters().rebinds, 0U);
 }
 
+TEST_P(Rebinding, MovesConditions) {
+  const Memory out = numbers(0);
+  for (const Tier tier : {Tier::kReadLate, Tier::kCut}) {
+    std::optional<Memory> old(numbers(1));
+    stream.fill(out.address(), 0, 4, 64);
+    Capture capture(stream, "asking");
+    const auto n = capture.parameter<std::int32_t>("n", 1);
+    stream.launch(module.kernel("put"), {}, out.tensor<std::int32_t>(8), n);
+    capture.if_else_node(
+        stream, old->tensor<std::int32_t>(1),
+        [&](const Stream& s) {
+          s.launch(module.kernel("count"), {}, out.tensor<std::int32_t>());
+          capture.if_node(s, old->tensor<std::int32_t>(2),
+                          [&](const Stream& t) { t.launch(module.kernel("count"), {}, out.tensor<std::int32_t>(16)); });
+        },
+        [&](const Stream& s) { s.launch(module.kernel("count"), {}, out.tensor<std::int32_t>(32)); });
+    const ExecutableGraph graph = capture.end().instantiate({.tier = tier});
+    const DevicePtr where = old->address();
+    old.reset();
+    expect_error(ErrorCode::kStaleAddress, "the condition of an 'if'", [&] { graph.launch(stream, graph.values()); });
+    const Memory yes = numbers(1), no = numbers(0);
+    graph.rebind(where, 256, yes.address());
+    graph.launch(stream, graph.values());
+    graph.rebind(yes.address(), 256, no.address());
+    graph.launch(stream, graph.values());
+    graph.launch(stream, graph.values());
+    std::vector<std::int32_t> now(64);
+    stream.copy_to_host(now.data(), out.address(), 256);
+    stream.synchronize();
+    EXPECT_EQ(now[0], 1);
+    EXPECT_EQ(now[16], 1);
+    EXPECT_EQ(now[32], 2);
+    EXPECT_EQ(now[8], 1);
+    expect_error(ErrorCode::kInvalidArgument, "the condition of an 'if' (node 1 of graph 'asking') was to move",
+                 [&] { graph.rebind(no.address(), 128, offset(yes.address(), 2)); });
+  }
+}
+
 TEST_P(Rebinding, TheSamePlaceMayBeTakenAgainAndAgain) {
   Memory memory = numbers(1);
   const Memory target = numbers(0);

@@ -7,11 +7,14 @@ namespace {
 std::atomic<std::int32_t> g_calls{0};
 // No kernel for a graph: what it writes is another number each time.
 void tick(std::int32_t* out) { out[1] = ++g_calls; }
+void count_down(std::int32_t* out) { --out[0]; }
 void drift(float* out) { out[0] = 1.0F + 0.001F * static_cast<float>(g_calls++ % 2); }
 
 class SelfChecks : public GraphOn {
  protected:
-  SelfChecks() : memory(device.allocate(64)), own(device.load_table({kernel<&tick>("tick"), kernel<&drift>("drift")})) {
+  SelfChecks()
+      : memory(device.allocate(64)),
+        own(device.load_table({kernel<&tick>("tick"), kernel<&count_down>("count_down"), kernel<&drift>("drift")})) {
     stream.fill(memory.address(), 1, 4, 16);
   }
   std::vector<std::int32_t> contents() {
@@ -85,6 +88,53 @@ TEST_P(SelfChecks, MovedMemoryIsCheckedWhereItIsNow) {
   graph.rebind(memory, to);
   EXPECT_TRUE(self_check(graph, stream, graph.values()).equal);
   EXPECT_EQ(contents(), std::vector<std::int32_t>(16, 1));
+}
+
+TEST_P(SelfChecks, ConditionalNodesTakeTheSameWay) {
+  Capture capture(stream, "conditional");
+  const auto turns = capture.parameter<std::int32_t>("turns", 3);
+  stream.launch(module.kernel("put"), {}, at(8), turns);
+  capture.while_node(stream, at(8), [&](const Stream& s) {
+    s.launch(module.kernel("count"), {}, at(0));
+    capture.if_node(s, at(0), [&](const Stream& t) { t.launch(module.kernel("count"), {}, at(1)); });
+    s.launch(own.kernel("count_down"), {}, at(8));
+  });
+  capture.if_else_node(
+      stream, at(8), [&](const Stream& s) { s.launch(module.kernel("count"), {}, at(2)); },
+      [&](const Stream& s) {
+        s.launch(module.kernel("count"), {}, at(3));
+        s.launch(module.kernel("count"), {}, at(3));
+      });
+  capture.switch_node(stream, at(9),
+                      {nullptr, [&](const Stream& s) { s.fill(offset(memory.address(), 40), 7, 4, 1); }});
+  const ExecutableGraph graph = capture.end().instantiate();
+  StepValues values = graph.values();
+  values.set(turns, 4);
+  const SelfCheckResult result = self_check(graph, stream, values);
+  EXPECT_TRUE(result.equal) << result.difference;
+  EXPECT_EQ(result.nodes_run, 1U + 4 * 3 + 2 + 1);
+  EXPECT_EQ(contents(), std::vector<std::int32_t>(16, 1));
+}
+
+TEST_P(SelfChecks, ADifferenceInABodyIsThatOfTheConditionalNode) {
+  std::int32_t unknown = 0;
+  Capture capture(stream, "ticking");
+  stream.launch(module.kernel("count"), {}, at(0));
+  capture.if_node(stream, at(8), [&](const Stream& s) {
+    s.launch(module.kernel("count"), {}, at(1));
+    s.launch(own.kernel("tick"), {}, at(4));
+  });
+  stream.launch(module.kernel("count"), {}, at(2));
+  const ExecutableGraph graph = capture.end().instantiate();
+  const SelfCheckResult result = self_check(graph, stream, graph.values());
+  EXPECT_FALSE(result.equal);
+  EXPECT_EQ(result.node, 1U);
+  EXPECT_EQ(result.node_name, "if");
+  Capture second(stream, "elsewhere");
+  second.if_node(stream, &unknown, [&](const Stream& s) { s.launch(module.kernel("count"), {}, at(1)); });
+  const ExecutableGraph other = second.end().instantiate();
+  expect_error(ErrorCode::kFailedPrecondition, "the condition of an 'if' (node 0) lies in memory that Slipway does not",
+               [&] { (void)self_check(other, stream, other.values()); });
 }
 
 TEST_P(SelfChecks, ATolerancePassesWhatIsNear) {

@@ -10,15 +10,6 @@
 #include "engine/replay_program.h"
 
 namespace slipway::internal {
-namespace {
-
-const char* what_of(const ConditionRecord& condition) noexcept {
-  if ((condition.header.flags & kConditionRepeated) != 0) return "the condition of a 'while'";
-  return (condition.header.flags & kConditionIndexed) != 0 ? "the condition of a 'switch'" : "the condition of an 'if'";
-}
-
-}  // namespace
-
 OpenClStream::Outcome OpenClStream::pass_condition(const ConditionRecord& condition, const ReplayRecord& record,
                                                    std::uint64_t sequence, std::int64_t& distance, Status& cause) {
   if (!condition_read_) {
@@ -26,7 +17,7 @@ OpenClStream::Outcome OpenClStream::pass_condition(const ConditionRecord& condit
     condition_ = std::make_shared<std::uint64_t>(0);
     ClInFlight command;
     command.sequence = sequence;
-    command.what = what_of(condition);
+    command.what = name_of_condition(condition.header.flags);
     if (shared_->environment.timeline.load(std::memory_order_relaxed)) {
       command.enqueued_ns = now_ns();
       command.node_of = record.program;
@@ -44,7 +35,7 @@ OpenClStream::Outcome OpenClStream::pass_condition(const ConditionRecord& condit
       if (!status.ok()) (void)new std::shared_ptr<std::uint64_t>(condition_);
     }
     if (!status.ok()) {
-      fail_record(status, sequence, what_of(condition), record.program->name());
+      fail_record(status, sequence, name_of_condition(condition.header.flags), record.program->name());
     }
   }
   if (!progress_.failed() && execution_status(context_->cl, condition_read_) > kClComplete) return Outcome::kCut;
