@@ -346,10 +346,10 @@ class SLIPWAY_API ExecutableGraph {
   void recover() const;
 
   // Memory that the graph refers to is elsewhere from now on: what lay in [from, from + bytes) lies at `to`, as far in,
-  // for all nodes of this executable (arguments, both sides of copies, fills) and for the values that values() begins
-  // with. Steps that were launched run with the old addresses: it waits for them, within `limit`. `to` must be memory
-  // of the device with room for all of it, and is watched as the old was, which may have been freed already:
-  // StaleAddress ends with this. Where something else lies in its place by now, what was freed is meant. Other
+  // for all nodes of this executable (arguments, both sides of copies, fills, conditions) and for the values that
+  // values() begins with. Steps that were launched run with the old addresses: it waits for them, within `limit`. `to`
+  // must be memory of the device with room for all of it, and is watched as the old was, which may have been freed
+  // already: StaleAddress ends with this. Where something else lies in its place by now, what was freed is meant. Other
   // executables, and values that were set, stay as they are. InvalidArgument when no node refers to it; nothing changes
   // when it throws. Not from the thread that owes a step.
   void rebind(DevicePtr from, std::uint64_t bytes, DevicePtr to, WaitLimit limit = kDefaultWaitLimit) const;

@@ -36,9 +36,11 @@ struct SelfCheckResult {
 // Replays one step with these values, and runs its nodes one at a time on the stream, both from what the graph's memory
 // holds now, which is put back at the end. Compared are the memory blocks that the graph refers to, except memory that
 // Slipway does not know (a note says so), and what it copies to the host. When they differ, beginnings of the graph are
-// replayed to find the node. Operations are computed once for each run.
-// Unsupported when a node is a host function or an external operation, which cannot be run again as if nothing had
-// happened. What kernels throw is thrown. Nobody else may use the stream, the graph or its memory meanwhile.
+// replayed to find the node. Operations are computed once for each run. A conditional node is one node here, whose
+// bodies run as its condition says at that point; FailedPrecondition when the condition lies in memory that Slipway
+// does not know, and would not be put back. Unsupported when a node is a host function or an external operation, which
+// cannot be run again as if nothing had happened. What kernels throw is thrown. Nobody else may use the stream, the
+// graph or its memory meanwhile.
 SLIPWAY_API SelfCheckResult self_check(const ExecutableGraph& graph, const Stream& stream, const StepValues& values,
                                        const SelfCheckOptions& options = {});
 
