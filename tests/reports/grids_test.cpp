@@ -165,6 +165,10 @@ SLIPWAY_REPORT(B07_a_node_goes_to_zero_blocks_and_back, kRunning) {
   });
   stream.launch(count, {.grid = {0, 1, 1}}, cnt);  // captured as nothing
   stream.launch(count, {.grid_from = grid.grid(0)}, cnt);
+  LaunchShape spread;  // which the cpu device runs otherwise
+  spread.spread = true;
+  spread.grid_from = grid.grid(0);
+  stream.launch(count, spread, cnt);
   stream.launch(count, {}, behind);
   const ExecutableGraph graph = capture.end().instantiate();
   StepValues values = graph.values();
@@ -173,7 +177,7 @@ SLIPWAY_REPORT(B07_a_node_goes_to_zero_blocks_and_back, kRunning) {
                         Size{2, 3, 4}, Size{0, 9, 9}, Size{1, 1, 1}}) {
     values.set(size, s);
     graph.launch(stream, values);
-    blocks += static_cast<std::uint32_t>(s.x * s.y * s.z);
+    blocks += 2 * static_cast<std::uint32_t>(s.x * s.y * s.z);
     check_equal(download<std::uint32_t>(stream, cnt, 1).front(), blocks, "blocks that ran");
     check_equal(download<std::uint32_t>(stream, behind, 1).front(), ++replays, "launches behind it");
   }
