@@ -23,6 +23,8 @@ class OwedUpdates {
     std::uint64_t thread;
     const std::string* graph_name;  // both outlive the entry
     const std::string* gate_name;
+    // Has the step passed, or been cancelled, by whomever? It comes by itself then, and nothing is owed.
+    bool (*is_over)(const void* graph, std::uint64_t step);
 
     std::string what() const {
       return "step " + std::to_string(step) + " of graph '" + *graph_name + "' (gate '" + *gate_name + "')";
@@ -44,13 +46,19 @@ class OwedUpdates {
     std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph; });
     count_.store(owed_.size(), std::memory_order_release);
   }
+  // Of those up to this one nothing is owed.
+  void remove_up_to(const void* graph, std::uint64_t step) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph && o.step <= step; });
+    count_.store(owed_.size(), std::memory_order_release);
+  }
   // WouldDeadlock when this thread owes an update to something on the stream (null: on any).
   Status check(const void* stream, const char* what) const {
     if (count_.load(std::memory_order_acquire) == 0) return {};
     const std::uint64_t me = thread_id();
     const std::lock_guard lock(mutex_);
     for (const Owed& owed : owed_) {
-      if (owed.thread != me || (stream && owed.stream != stream)) continue;
+      if (owed.thread != me || (stream && owed.stream != stream) || owed.is_over(owed.graph, owed.step)) continue;
       return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed.what() +
                                              ", whose values this very thread owes; publish them first, or launch with "
                                              "Publisher::kOtherThread when another thread will"};
@@ -63,7 +71,7 @@ class OwedUpdates {
     const std::uint64_t me = thread_id();
     const std::lock_guard lock(mutex_);
     for (const Owed& owed : owed_) {
-      if (owed.thread != me || owed.graph != graph || owed.step > step) continue;
+      if (owed.thread != me || owed.graph != graph || owed.step > step || owed.is_over(graph, owed.step)) continue;
       return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed.what() +
                                              ", whose values this very thread owes; publish them first"};
     }

@@ -65,6 +65,9 @@ class Progress {
 
   std::uint64_t completed() const noexcept { return completed_.load(std::memory_order_acquire); }
 
+  // The same for who has stored something, seq_cst, that the writer reads behind its store.
+  std::uint64_t completed_in_order() const noexcept { return completed_.load(std::memory_order_seq_cst); }
+
   // By the one writer: a record that nobody can wait for has finished.
   void advance(std::uint64_t sequence) noexcept { completed_.store(sequence, std::memory_order_release); }
 

@@ -123,7 +123,7 @@ void ReplayProgram::abandon(std::uint64_t step, Freed& freed) {
   done_.complete(step, freed);
 }
 
-void ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed& freed) {
+std::uint64_t ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed& freed) {
   std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -136,20 +136,24 @@ void ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed& freed) 
       cancelled_from_ = std::min(cancelled_from_, from_step);
     }
     last = begun();
-    if (SLIPWAY_RULE(kCauseBeforeGates)) any_cancelled_.store(true, std::memory_order_release);
+    if (SLIPWAY_RULE(kCauseBeforeGates)) any_cancelled_.store(true, std::memory_order_seq_cst);
   }
-  if (!SLIPWAY_RULE(kCancelOpensGates)) return;
+  if (!SLIPWAY_RULE(kCancelOpensGates)) return last;
+  // An event has no step: one that is older may stand at it, and still gets its values. Those behind it see the cause
+  // when they begin.
+  const bool stands = done_.progress().completed_in_order() + 1 >= from_step;
   for (std::uint32_t i = 0; i < layout_.gate_count; ++i) {
-    // Not those of older steps, which may still get their values.
+    // Not those of older steps either.
     for (std::uint64_t step = from_step; step <= last; ++step) gates_[i].complete(step, freed);
     // Signals that are lost here do no harm: whoever passes sees the cause, and recover() resets all.
-    if (events_) events_[i].set(freed);
+    if (events_ && stands) events_[i].set(freed);
   }
+  return last;
 }
 
 Status ReplayProgram::cancellation_of(std::uint64_t step) const {
   // Gates are passed with acquire, after which the store of cancel() is visible.
-  if (!any_cancelled_.load(std::memory_order_acquire)) return {};
+  if (!any_cancelled_.load(std::memory_order_seq_cst)) return {};
   const std::lock_guard lock(mutex_);
   return step >= cancelled_from_ && step <= cancelled_to_ ? cause_ : Status();
 }
@@ -165,6 +169,9 @@ Status ReplayProgram::recover() {
   }
   cancelled_ = false;
   cancelled_to_ = begun();
+  // Nobody waits at them. Those of marks are opened by cancel() alone where branches run one after the other.
+  Freed nobody;
+  for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete_up_to(begun(), nobody);
   // A step that was skipped has left some of them set.
   for (std::uint32_t i = 0; events_ && SLIPWAY_RULE(kRezero) && i < layout_.gate_count; ++i) events_[i].reset();
   return {};

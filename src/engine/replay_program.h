@@ -9,8 +9,8 @@
 //   G1  gate(i) >= k: what gate i stands for is in the block of step k. Gates count steps, and only contiguously:
 //       completing step k before k - 1 opens nothing.
 //   G2  the block of step k is written only after done() >= k - depth.
-//   G3  cancelling from step k opens every gate up to the last step that was begun, after the cause was stored: who
-//       passes a gate and then asks cancellation_of() sees it. Until recover(), no step begins.
+//   G3  cancelling from step k opens every gate for step k up to the last that was begun, after the cause was stored:
+//       who passes a gate and then asks cancellation_of() sees it. Until recover(), no step begins.
 //   G4  done() >= the last step that was begun, and none is begun meanwhile: nobody walks a tape, so it may be changed.
 #pragma once
 
@@ -55,6 +55,7 @@ class OrderedProgress {
  public:
   Progress& progress() noexcept { return progress_; }
   void complete(std::uint64_t step, Freed& freed);
+  // By recover(), when nobody waits: forgets what was completed early.
   void complete_up_to(std::uint64_t step, Freed& freed);
 
  private:
@@ -141,8 +142,8 @@ class ReplayProgram {
   // A step that was begun and never submitted: it counts as run.
   void abandon(std::uint64_t step, Freed& freed);
 
-  // Cancels this step and all behind it. The first cause stays.
-  void cancel(std::uint64_t from_step, Status cause, Freed& freed);
+  // Cancels this step and all behind it, up to the last that was begun, which is returned. The first cause stays.
+  std::uint64_t cancel(std::uint64_t from_step, Status cause, Freed& freed);
   // Success when the step was not cancelled.
   Status cancellation_of(std::uint64_t step) const;
   // Busy when steps that were begun have not passed.
@@ -197,7 +198,10 @@ class ReplayProgram {
   OrderedProgress done_;
   OrderedProgress sides_;
 
-  std::atomic<bool> any_cancelled_{false};  // stored (release) after the cause, before gates open
+  // Stored after the cause, before gates open. seq_cst, as is done(): who cancels stores this and reads that, who
+  // begins a step has stored that and reads this. So an event is set for a step that stands at it, or the step never
+  // gets there.
+  std::atomic<bool> any_cancelled_{false};
   // Guards the rest. On a line of its own: walkers read what lies before, and only launches and publishers come here.
   alignas(64) mutable std::mutex mutex_;
   std::atomic<std::uint64_t> begun_{0};  // raised under mutex_, with release; who only wants to know reads it without

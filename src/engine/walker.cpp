@@ -49,7 +49,7 @@ std::string name_of_record(const RecordHeader& header) {
   return "pad";
 }
 
-Status failure_of(const std::string& name, std::uint64_t sequence) {
+Status failure_of(const RecordHeader& header, const std::string& name, std::uint64_t sequence) {
   ErrorDetails details;
   details.code = ErrorCode::kKernelFailed;
   details.name = name;
@@ -66,8 +66,9 @@ Status failure_of(const std::string& name, std::uint64_t sequence) {
   } catch (...) {
     what = "an exception that is not a std::exception";
   }
-  details.sentence = "kernel '" + details.name + "' (submission " + std::to_string(sequence) +
-                     " of its stream) threw: " + what +
+  const bool is_kernel = header.kind == RecordKind::kLaunch || header.kind == RecordKind::kCall;
+  details.sentence = (is_kernel ? "kernel '" : "the work '") + details.name + "' (submission " +
+                     std::to_string(sequence) + " of its stream) threw: " + what +
                      "; the rest of the stream was discarded, call recover() to use it again";
   return Status(std::move(details));
 }

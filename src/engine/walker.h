@@ -35,8 +35,8 @@ void discard_payload(const RecordHeader& header, DriverEnvironment& environment)
 void discard_lane(Lane& lane, DriverEnvironment& environment);
 // What the timeline calls a record.
 std::string name_of_record(const RecordHeader& header);
-// The failure of the record `sequence`, a kernel or what it is called, from the exception that is being handled.
-Status failure_of(const std::string& name, std::uint64_t sequence);
+// The failure of the record `sequence`, or of what it was walking, from the exception that is being handled.
+Status failure_of(const RecordHeader& header, const std::string& name, std::uint64_t sequence);
 
 template <class Executor>
 class Walker {
@@ -126,7 +126,7 @@ class Walker {
     try {
       executor_.launch(record, lane_);
     } catch (...) {
-      lane_.fail(sequence, failure_of(record.code->name, sequence - lane_.base));
+      lane_.fail(sequence, failure_of(record.header, record.code->name, sequence - lane_.base));
     }
   }
 
@@ -203,7 +203,7 @@ class Walker {
         }
       }
     } catch (...) {
-      cause = failure_of(name_at(program, record.branch, step, at), sequence - lane_.base);
+      cause = failure_of(header_at(at), name_at(program, record.branch, step, at), sequence - lane_.base);
     }
     if (!cause.ok()) cancel(program, step, cause);
     lane_.replay_at = program.tape_bytes(record.branch);

@@ -222,7 +222,11 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     // The step waits to be published again or cancelled; this thread owes it, and it is watched over.
     own.thread = thread_id();
     own.launched_ns = now_ns();
-    open(own, stream.get());
+    try {
+      open(own, stream.get());
+    } catch (const std::exception& why) {
+      cancel(own.step, cancelled_error(own.step, ErrorCode::kOutOfMemory, why.what()));
+    }
     throw;
   }
   return {own.step};
@@ -237,11 +241,15 @@ void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on) try {
 
 void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on) {
   const std::lock_guard lock(mutex_);
-  // Who cancels says so first and comes by here then: it finds the entry, or none is made.
-  if (!program_->cancellation_of(step.step).ok()) return;
-  open_.push_back(step);
+  if (over(step.step)) return;
   start_helper();  // the watchdog
-  if (owed_on) owe(*owed_on, step.step);
+  open_.push_back(step);
+  try {
+    if (owed_on) owe(*owed_on, step.step);
+  } catch (...) {
+    open_.pop_back();
+    throw;
+  }
   if (helper_rests_) changed_.notify();
 }
 
@@ -277,16 +285,25 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
 
 void ExecutableCore::cancel(std::uint64_t step, Status cause) {
   Freed freed;
-  const std::uint64_t begun = program_->begun();
-  program_->cancel(step, std::move(cause), freed);
-  counts_.cancelled.fetch_add(begun >= step ? begun - step + 1 : 0, std::memory_order_relaxed);
+  std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
-    // Steps that somebody is publishing are taken off by him.
-    std::erase_if(open_, [&](const OpenStep& open) { return open.step >= step && !open.busy; });
-    updates_.remove_if([&](const Update& u) { return u.step >= step; });
+    last = cancel_locked(step, std::move(cause), freed);
   }
-  for (std::uint64_t s = step; s <= begun; ++s) definition_->device->owed().remove(this, s);
+  end_cancel(step, last, freed);
+}
+
+std::uint64_t ExecutableCore::cancel_locked(std::uint64_t step, Status cause, Freed& freed) {
+  const std::uint64_t last = program_->cancel(step, std::move(cause), freed);
+  counts_.cancelled.fetch_add(last >= step ? last - step + 1 : 0, std::memory_order_relaxed);
+  // Steps that somebody is publishing are taken off by him.
+  std::erase_if(open_, [&](const OpenStep& open) { return open.step >= step && !open.busy; });
+  updates_.remove_if([&](const Update& u) { return u.step >= step; });
+  return last;
+}
+
+void ExecutableCore::end_cancel(std::uint64_t step, std::uint64_t last, Freed& freed) {
+  for (std::uint64_t s = step; s <= last; ++s) definition_->device->owed().remove(this, s);
   resume_all(freed);
 }
 
@@ -310,6 +327,14 @@ void ExecutableCore::recover() {
                                       "' was to recover while a thread is publishing values; let that end first");
   }
   program_->recover().throw_if_error();
+  // What walkers cancelled is still in the lists; steps that were begun since are not.
+  const std::uint64_t last = program_->done().completed();
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(open_, [&](const OpenStep& open) { return open.step <= last && !open.busy; });
+    updates_.remove_if([&](const Update& u) { return u.step <= last; });
+  }
+  definition_->device->owed().remove_up_to(this, last);
 }
 
 void ExecutableCore::wait(std::uint64_t step, std::int64_t deadline_ns) {

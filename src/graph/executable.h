@@ -38,9 +38,11 @@ struct AddressPlace {
 
 // What outlives the handle for as long as its helper thread is busy.
 //   X1  steps are begun and submitted under launch_mutex_, so that they lie in their streams in order.
-//   X2  a step that somebody has yet to publish (begun, not published, not cancelled) has an entry in open_. Whoever
-//       publishes it sets `busy` first, so that only one does. A step that its own launch publishes gets its entry
-//       only when that is refused.
+//   X2  a step that somebody has yet to publish (begun, not published, not over) has an entry in open_. Whoever
+//   publishes
+//       it sets `busy` first, so that only one does. A step that its own launch publishes gets its entry only when that
+//       is refused. Where a walker cancels steps, their entries stay until somebody comes by: who publishes, or
+//       recover().
 //   X3  recover() first has every step pass, then looks at publishing_ and refuses unless it is 0: the publisher of a
 //       cancelled step may still write its slot. One that begins later finds that its step has passed.
 //   X4  rebind() changes tapes under launch_mutex_ when all steps that were begun have passed, so that none is walked.
@@ -63,8 +65,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::vector<std::byte> first_values();
   const std::vector<std::uint64_t>& scratch() const noexcept { return scratch_; }
   const InstantiateOptions& options() const noexcept { return options_; }
-  // The captured records, with addresses as they are now. While nobody rebinds.
-  // Where the work refers to by now.
+  // Where a condition lies, and the captured records, with addresses as they are now. While nobody rebinds.
   std::uint64_t condition_address(std::uint32_t conditional) const noexcept;
   const std::byte* records() const noexcept { return records_.empty() ? definition_->records.data() : records_.data(); }
   Tier tier() const noexcept { return options_.tier; }
@@ -126,6 +127,11 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void put_back(const OpenStep& open);
   void close_open(std::uint64_t step);
   void wait_for_slot(std::uint64_t step);
+  // It passes by itself, whatever anybody does.
+  bool over(std::uint64_t step) const { return passed(step) || !program_->cancellation_of(step).ok(); }
+  // Under mutex_; what it freed is resumed, and what was owed removed, by end_cancel(), once that is given up.
+  std::uint64_t cancel_locked(std::uint64_t step, Status cause, Freed& freed);
+  void end_cancel(std::uint64_t step, std::uint64_t last, Freed& freed);
   // Steps that were cancelled pass by themselves, soon; only then have their streams failed. At most the device's
   // limit.
   void wait_for_cancelled();

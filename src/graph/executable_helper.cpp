@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -55,7 +56,7 @@ void ExecutableCore::drop() {
       // What the updater has or will get is still published; the rest has nobody left.
       const bool has_values = open.step == helper_step_ || std::any_of(updates_.begin(), updates_.end(),
                                                                        [&](auto& u) { return u.step == open.step; });
-      if (!open.busy && !has_values && (first == 0 || open.step < first)) first = open.step;
+      if (!open.busy && !has_values && !over(open.step) && (first == 0 || open.step < first)) first = open.step;
     }
   }
   if (first != 0) cancel(first, cancelled_error(first, ErrorCode::kCancelled, "its executable was dropped"));
@@ -79,7 +80,8 @@ void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std
 
 void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
   definition_->device->owed().add(
-      {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name});
+      {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name,
+       [](const void* graph, std::uint64_t s) { return static_cast<const ExecutableCore*>(graph)->over(s); }});
 }
 
 bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std::byte>& values) {
@@ -113,21 +115,26 @@ void ExecutableCore::abandon(std::uint64_t step) {
 void ExecutableCore::cancel_late() {
   std::int64_t limit_ns = std::chrono::nanoseconds(options_.watchdog).count();
   if (limit_ns == 0) limit_ns = definition_->device->rules().default_limit_ns;
+  Freed freed;
   OpenStep late;
+  std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
     for (const OpenStep& open : open_) {
-      if (!open.busy && !passed(open.step) && now_ns() - open.launched_ns > limit_ns &&
+      if (!open.busy && !over(open.step) && now_ns() - open.launched_ns > limit_ns &&
           (late.step == 0 || open.step < late.step))
         late = open;
     }
+    if (late.step == 0) return;
+    const std::string gate = late.gates_open == 0 ? "values" : definition_->operations[late.gates_open - 1].name;
+    last = cancel_locked(
+        late.step,
+        cancelled_error(late.step, ErrorCode::kTimeout,
+                        "gate '" + gate + "' was not opened within " + std::to_string(limit_ns / 1'000'000) +
+                            " ms by the thread that owed it (thread " + std::to_string(late.thread) + ")"),
+        freed);
   }
-  if (late.step == 0) return;
-  const std::string gate = late.gates_open == 0 ? "values" : definition_->operations[late.gates_open - 1].name;
-  cancel(late.step,
-         cancelled_error(late.step, ErrorCode::kTimeout,
-                         "gate '" + gate + "' was not opened within " + std::to_string(limit_ns / 1'000'000) +
-                             " ms by the thread that owed it (thread " + std::to_string(late.thread) + ")"));
+  end_cancel(late.step, last, freed);
 }
 
 void ExecutableCore::helper_main() {
@@ -157,14 +164,23 @@ void ExecutableCore::helper_main() {
     updates_.pop_front();
     helper_step_ = update.step;  // between the list and publish(), which marks it as busy
     lock.unlock();
+    std::optional<std::string> refused_by;
     try {
       publish(update.step, update.values);
     } catch (const Error& error) {
       // There is no caller to publish it again.
-      if (!passed(update.step)) cancel(update.step, cancelled_error(update.step, ErrorCode::kCancelled, error.what()));
+      refused_by = error.what();
     }
     lock.lock();
     helper_step_ = 0;
+    if (refused_by && !over(update.step)) {
+      Freed freed;
+      const Status cause = cancelled_error(update.step, ErrorCode::kCancelled, *refused_by);
+      const std::uint64_t last = cancel_locked(update.step, cause, freed);
+      lock.unlock();
+      end_cancel(update.step, last, freed);
+      lock.lock();
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 // Publishing: the values of a step that is open, behind its launch, and what becomes of it when that fails.
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -10,18 +11,23 @@
 namespace slipway::internal {
 
 ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
-  program_->cancellation_of(step).throw_if_error();
   const auto sentence = [&](const std::string& rest) {
     return "step " + std::to_string(step) + " of graph '" + definition_->name + "' " + rest;
   };
-  const std::lock_guard lock(mutex_);
-  for (OpenStep& open : open_) {
-    if (open.step != step) continue;
-    if (open.busy && SLIPWAY_RULE(kOnePublisher)) {
+  std::unique_lock lock(mutex_);
+  const auto open = std::find_if(open_.begin(), open_.end(), [&](const OpenStep& o) { return o.step == step; });
+  if (Status cause = program_->cancellation_of(step); !cause.ok()) {
+    if (open != open_.end() && !open->busy) open_.erase(open);
+    lock.unlock();
+    definition_->device->owed().remove(this, step);
+    cause.throw_if_error();
+  }
+  if (open != open_.end()) {
+    if (open->busy && SLIPWAY_RULE(kOnePublisher)) {
       throw Error(ErrorCode::kBusy, sentence("is being published by another thread; publish it once"));
     }
-    open.busy = true;
-    return open;
+    open->busy = true;
+    return *open;
   }
   const std::uint64_t begun = program_->begun();
   if (step == 0 || step > begun) {
@@ -34,7 +40,7 @@ ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
 void ExecutableCore::put_back(const OpenStep& taken) {
   {
     const std::lock_guard lock(mutex_);
-    if (program_->cancellation_of(taken.step).ok()) {  // as in open()
+    if (!over(taken.step)) {
       for (OpenStep& open : open_) {
         if (open.step != taken.step) continue;
         open = taken;
@@ -136,6 +142,7 @@ void ExecutableCore::throw_told(const OpenStep& open) const {
     if (open.gates_open == 0) throw;  // about the call, not about the values
     ErrorDetails details = *error.details();
     details.name = definition_->name;
+    details.sequence = open.step;
     details.submitted = open.submitted;
     Status(std::move(details)).throw_if_error();
   } catch (const std::bad_alloc&) {

@@ -152,6 +152,11 @@ void ExecutableGraph::publish(Step step, const StepValues& values) const {
 void ExecutableGraph::cancel(Step step, const std::string& why) const {
   internal::ExecutableCore& core = *deref(*this, "the graph").core;
   core.definition().device->check_usable("cancelling a step", core.definition().generation);
+  if (const std::uint64_t begun = core.program().begun(); step.number == 0 || step.number > begun) {
+    throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step.number) + " of graph '" +
+                                                 core.definition().name + "' was to be cancelled, and only " +
+                                                 std::to_string(begun) + " were launched; give one of these");
+  }
   core.cancel(step.number, core.cancelled_error(step.number, ErrorCode::kCancelled, why));
 }
 

@@ -80,7 +80,7 @@ void ExecutableCore::rebind(const AddressMove& move, std::int64_t deadline_ns) {
 
   std::unique_lock<Mutex> lock(launch_mutex_, std::defer_lock);
   wait_until_idle(lock, deadline_ns);
-  if (records_.empty()) find_places();
+  if (places_.empty()) find_places();
   // Where memory was freed, that is what is meant, and not what lies in its place by now, which may be the graph's too.
   const auto freed = [&](const AddressPlace& p) { return p.block.id != 0 && !device.addresses().lives(p.block); };
   const bool any_freed = std::any_of(places_.begin(), places_.end(),

@@ -111,14 +111,23 @@ class SelfCheck {
     return *reinterpret_cast<const RecordHeader*>(core_.records() + entry.at);
   }
 
-  Snapshot take() const {
-    Snapshot taken;
-    for (const AddressMap::Block& block : blocks_) {
-      taken.emplace_back(block.bytes);
-      stream_.copy_to_host(taken.back().data(), DevicePtr{block.address}, block.bytes);
+  // Where the wait ends with an error the stream may still write there: then it is better lost than freed.
+  template <class T>
+  T await(std::unique_ptr<T> read) const {
+    try {
+      stream_.synchronize(options_.limit);
+    } catch (...) {
+      (void)read.release();
+      throw;
     }
-    stream_.synchronize(options_.limit);
-    return taken;
+    return std::move(*read);
+  }
+  Snapshot take() const {
+    auto taken = std::make_unique<Snapshot>();
+    for (const AddressMap::Block& block : blocks_) taken->emplace_back(block.bytes);
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      stream_.copy_to_host((*taken)[i].data(), DevicePtr{blocks_[i].address}, blocks_[i].bytes);
+    return await(std::move(taken));
   }
   void restore() const {
     for (std::size_t i = 0; i < blocks_.size(); ++i)
@@ -276,10 +285,9 @@ class SelfCheck {
     return definition_.conditionals[definition_.entries[at].conditional].most_turns;
   }
   std::uint64_t value_of(const ConditionRecord& condition) const {
-    std::uint64_t value = 0;
-    stream_.copy_to_host(&value, DevicePtr{condition.address}, value_bytes_of(condition));
-    stream_.synchronize(options_.limit);
-    return value;
+    auto value = std::make_unique<std::uint64_t>(0);
+    stream_.copy_to_host(value.get(), DevicePtr{condition.address}, value_bytes_of(condition));
+    return await(std::move(value));
   }
 
   void run_node(const TapeEntry& entry, const std::vector<std::byte>& block) {

@@ -100,6 +100,17 @@ TEST_P(Rebinding, MovesConditions) {
   }
 }
 
+TEST_P(Rebinding, MovesWhatIsAConditionAndNothingElse) {
+  const Memory first = numbers(1), second = numbers(1), third = numbers(1);
+  Capture capture(stream, "idle");
+  capture.switch_node(stream, first.tensor<std::int32_t>(), {nullptr, nullptr});
+  const ExecutableGraph graph = capture.end().instantiate();
+  graph.rebind(first, second);
+  graph.rebind(second, third);
+  graph.launch(stream);
+  stream.synchronize();
+}
+
 TEST_P(Rebinding, TheSamePlaceMayBeTakenAgainAndAgain) {
   Memory memory = numbers(1);
   const Memory target = numbers(0);

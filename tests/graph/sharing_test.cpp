@@ -98,12 +98,13 @@ TEST_P(Sharing, CancellingRacesWithLaunching) {
   const auto one = make("one", 2000, 2);
   std::atomic<bool> stop{false};
   std::atomic<int> succeeded{0}, refused{0};
+  std::atomic<std::uint64_t> last{0};
   std::thread launcher([&] {
     StepValues values = one->graph.values();
     for (std::int32_t i = 0; i < 300; ++i) {
       values.set(one->value, i);
       try {
-        one->graph.launch(stream, values);
+        last = one->graph.launch(stream, values).number;
         ++succeeded;
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::kCancelled) << error.what();
@@ -112,8 +113,9 @@ TEST_P(Sharing, CancellingRacesWithLaunching) {
     }
     stop = true;
   });
-  for (int i = 1; !stop; ++i) {
-    one->graph.cancel({static_cast<std::uint64_t>(succeeded.load()) + 1}, "race");
+  while (!stop) {
+    if (last == 0) continue;
+    one->graph.cancel({last}, "race");
     for (bool recovered = false; !recovered;) {
       try {
         one->graph.recover();

@@ -10,6 +10,7 @@
 #include "engine/replay_program.h"
 
 namespace slipway::internal {
+
 OpenClStream::Outcome OpenClStream::pass_condition(const ConditionRecord& condition, const ReplayRecord& record,
                                                    std::uint64_t sequence, std::int64_t& distance, Status& cause) {
   if (!condition_read_) {
@@ -30,7 +31,8 @@ OpenClStream::Outcome OpenClStream::pass_condition(const ConditionRecord& condit
       progress_.add(std::move(command));
       flush();
       // Who waits for the stream has to be told of the rest, so the callback is no luxury here.
-      status = when_ended(condition_read_, shared_->service, &OpenClStream::go_on, 0, condition_);
+      if (execution_status(context_->cl, condition_read_) > kClComplete)
+        status = when_ended(condition_read_, shared_->service, &OpenClStream::go_on, 0, condition_);
       // The device still writes to it; it is better lost than freed too early.
       if (!status.ok()) (void)new std::shared_ptr<std::uint64_t>(condition_);
     }

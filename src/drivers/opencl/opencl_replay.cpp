@@ -88,16 +88,26 @@ OpenClStream::Outcome OpenClStream::execute_replay(const ReplayRecord& record, s
     replay_at_ += static_cast<std::uint64_t>(distance);
     if (distance >= 0 || !cause.ok()) continue;
     cause = program.cancellation_of(record.step);
-    if (++turns == kTurns && cause.ok()) {  // where conditions are read at once: others have their turn
-      shared_->service.post([stream = weak_from_this()] {
-        if (const auto self = stream.lock()) self->kick();
-      });
+    if (++turns == kTurns && cause.ok()) {       // where conditions are read at once: others have their turn
+      if (!std::exchange(turn_posted_, true)) {  // one at a time, however often it is kicked meanwhile
+        shared_->service.post([stream = weak_from_this()] {
+          if (const auto self = stream.lock()) self->take_turn();
+        });
+      }
       return Outcome::kCut;
     }
   }
   if (!cause.ok() && !give_up_host_function()) return Outcome::kCut;
   end_replay(record, sequence, cause);
   return Outcome::kHandedOver;
+}
+
+void OpenClStream::take_turn() {
+  {
+    const std::lock_guard lock(pump_mutex_);
+    turn_posted_ = false;
+  }
+  kick();
 }
 
 // A replay that ends early leaves neither a host function that waits for its turn nor the outcome of one behind: the

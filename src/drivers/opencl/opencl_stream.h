@@ -100,6 +100,7 @@ class OpenClStream final : public DriverStream, public QueuedStream, public std:
                     std::uint64_t argument, std::shared_ptr<void> kept = {});
   void host_function_turn(std::uint64_t sequence);
   void queue_has_room(std::uint64_t);
+  void take_turn();  // of a loop that let others run
 
   bool await(Goal goal, std::uint64_t sequence, std::int64_t deadline_ns);
   void fail_record(const Status& why, std::uint64_t sequence, const std::string& what, const std::string& name);
@@ -120,6 +121,7 @@ class OpenClStream final : public DriverStream, public QueuedStream, public std:
   std::uint64_t consumed_ = 0;  // records up to ring_.read_position
   bool unflushed_ = false;
   bool room_awaited_ = false;
+  bool turn_posted_ = false;
   enum class HostState { kNone, kWaiting, kRunning, kDone } host_ = HostState::kNone;
   std::uint64_t host_sequence_ = 0;              // of the function that host_ is about
   std::shared_ptr<HostFunction> host_function_;  // in kWaiting

@@ -87,7 +87,7 @@ class SimStream final : public LaneStream {
 class SimDriver final : public LaneDriver<SimExecutor>, public SimControl {
  public:
   SimDriver(DeviceInfo info, const SimOptions& options, EngineOptions engine_options, DriverEnvironment& environment)
-      : LaneDriver(std::move(info), stepped(std::move(engine_options)), environment, options.gates.record_first),
+      : LaneDriver(std::move(info), stepped(std::move(engine_options), this), environment, options.gates.record_first),
         options_(options),
         random_(options.seed) {
     executor_.set_engine(engine_);
@@ -126,11 +126,11 @@ class SimDriver final : public LaneDriver<SimExecutor>, public SimControl {
   void refuse_rewrite(std::uint64_t after) override { executor_.refuse_after = static_cast<std::int64_t>(after); }
 
  private:
-  EngineOptions stepped(EngineOptions options) {
+  static EngineOptions stepped(EngineOptions options, SimDriver* driver) {
     options.workers = 0;
     options.spin_ns = 0;
-    options.became_ready = [](void* driver) { static_cast<SimDriver*>(driver)->run_all(); };
-    options.context = this;
+    options.became_ready = [](void* sim) { static_cast<SimDriver*>(sim)->run_all(); };
+    options.context = driver;
     return options;
   }
   static Result<std::unique_ptr<DriverModule>> only_tables() {
