@@ -84,7 +84,8 @@ class SLIPWAY_API Generator {
   explicit Generator(std::uint64_t seed = 0);
 
   // The next `count` positions, for work on this stream. In a capture nothing is taken from the generator, then or when
-  // the capture fails: each launch of the graph takes what its step needs, in the order of the launches.
+  // the capture fails: each launch of the graph takes what its step needs, in the order of the launches. Unsupported in
+  // a body of a conditional node.
   RandomDraw take(const Stream& stream, std::uint64_t count) const;
   // The same for the host: the state before.
   State take(std::uint64_t count) const;

@@ -18,7 +18,7 @@ namespace slipway {
 
 struct Saved {
   std::string_view name;
-  std::uint64_t count = 0;             // which time it is, from 1
+  std::uint64_t count = 0;             // which time it is, from 1; names of files are the function's business
   std::span<const std::byte> bytes{};  // a copy; valid during the call, aligned for any type
 };
 // A host function: it may not call Slipway, and fails the stream by throwing.

@@ -18,14 +18,6 @@ std::uint32_t next_capture_id() noexcept {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-Parameter parameter_of(const Variable& v) {
-  Parameter p;
-  p.kind = v.kind;
-  p.size_bytes = v.kind == ArgKind::kBytes ? v.size : 0;
-  p.align_bytes = 1;
-  return p;
-}
-
 std::string extent_text(const LaunchRecord& launch) {
   const LaunchExtent* e = extent_of(launch);
   if (!e) return "grid 1";

@@ -121,6 +121,8 @@ class CaptureImpl final : public CaptureTarget, public std::enable_shared_from_t
   // The launch, which comes next on the tape, takes these arguments and its grid from variables.
   void add_uses(const LaunchRecord& launch, const std::string& name, std::span<const ParameterUse> uses);
   RandomSource& source_of(const std::shared_ptr<GeneratorImpl>& generator);
+  // Random numbers and bodies of conditional nodes do not go together.
+  void check_draws(const std::string& what);
   void embed_random(const DefinitionImpl& child, std::uint32_t block_base);
   std::string free_prefix(const std::string& name) const;
   void check_depth(const DefinitionImpl& child);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/thread_id.h"
 #include "device/handles.h"
 #include "record/layout.h"
@@ -138,6 +139,37 @@ bool evaluate(const DefinitionImpl& definition, std::size_t index, std::byte* bl
   const CallbackScope scope;  // what it could wait for may wait for this very call
   definition.operations[operation.same_as].function(call);
   return true;
+}
+
+Parameter parameter_of(const Variable& v) {
+  Parameter p;
+  p.kind = v.kind;
+  p.size_bytes = v.kind == ArgKind::kBytes ? v.size : 0;
+  p.align_bytes = 1;
+  return p;
+}
+
+std::string inputs_text(const DefinitionImpl& definition, std::size_t operation, const std::byte* block) {
+  std::string text;
+  for (const std::uint32_t input : definition.operations[operation].inputs) {
+    const Variable& v = definition.variables[input];
+    text += (text.empty() ? " (" : ", ") + v.name + " = ";
+    const Argument value = unpack_argument(parameter_of(v), block + v.offset);
+    switch (v.kind) {
+      case ArgKind::kTensor: text += hex(value.as_unsigned()); break;
+      case ArgKind::kI8:
+      case ArgKind::kI16:
+      case ArgKind::kI32:
+      case ArgKind::kI64: text += std::to_string(value.as_signed()); break;
+      case ArgKind::kF16:
+      case ArgKind::kBF16:
+      case ArgKind::kF32:
+      case ArgKind::kF64: text += std::to_string(value.as_double()); break;
+      case ArgKind::kBytes: text += std::to_string(v.size) + " bytes"; break;
+      default: text += std::to_string(value.as_unsigned()); break;
+    }
+  }
+  return text.empty() ? text : text + ")";
 }
 
 void check_specialised(const DefinitionImpl& definition, std::uint32_t gate, const std::byte* block) {

@@ -29,6 +29,9 @@ struct Variable {
   std::uint32_t gate = 0;    // 0: parameters; 1 + i: operation i
 };
 
+// As what its bytes are read.
+Parameter parameter_of(const Variable& v);
+
 struct OperationDefinition {
   std::string name;
   std::uint32_t same_as = 0;          // the first application of the same operation; itself, where it is that
@@ -163,5 +166,7 @@ std::function<void(void*, const std::byte*)> bind_external(std::string name, std
                                                            ExternalFunction function);
 // Throws InvalidArgument when a value that this gate brings is none that its kernels were specialised for.
 void check_specialised(const DefinitionImpl& definition, std::uint32_t gate, const std::byte* block);
+// What an operation is given, for a sentence: " (n = 4, table = 0x...)"; nothing where it has no inputs.
+std::string inputs_text(const DefinitionImpl& definition, std::size_t operation, const std::byte* block);
 
 }  // namespace slipway::internal

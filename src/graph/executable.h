@@ -121,8 +121,10 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void publish_taken(OpenStep& taken, const std::vector<std::byte>& values);
   void publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);
   // Throws what is being handled, told with the operation that refused the values and with what becomes of the step.
-  [[noreturn]] void throw_told(const OpenStep& open) const;
-  Status refused(const OpenStep& open, const std::string& why, ErrorCode code = ErrorCode::kInvalidArgument) const;
+  // `block`: the step's values.
+  [[noreturn]] void throw_told(const OpenStep& open, const std::byte* block) const;
+  Status refused(const OpenStep& open, const std::byte* block, const std::string& why,
+                 ErrorCode code = ErrorCode::kInvalidArgument) const;
   OpenStep take_open(std::uint64_t step);
   void put_back(const OpenStep& open);
   void close_open(std::uint64_t step);

@@ -120,22 +120,24 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   }
 }
 
-Status ExecutableCore::refused(const OpenStep& open, const std::string& why, ErrorCode code) const {
+Status ExecutableCore::refused(const OpenStep& open, const std::byte* block, const std::string& why,
+                               ErrorCode code) const {
   ErrorDetails details;
   details.code = code;
   details.name = definition_->name;
   details.sequence = open.step;
   details.submitted = open.submitted;
-  const bool in_operation = open.gates_open > 0;
-  details.sentence = (in_operation ? "operation '" + definition_->operations[open.gates_open - 1].name + "' of graph '"
-                                   : "publishing graph '") +
-                     definition_->name + "' refused the values of step " + std::to_string(open.step) + ": " + why +
+  const std::size_t operation = open.gates_open - 1;  // where there is one
+  details.sentence = (open.gates_open > 0 ? "operation '" + definition_->operations[operation].name + "' of graph '"
+                                          : "publishing graph '") +
+                     definition_->name + "' refused the values of step " + std::to_string(open.step) +
+                     (open.gates_open > 0 ? inputs_text(*definition_, operation, block) : "") + ": " + why +
                      (open.submitted ? "; the step stays open, publish it again or cancel it"
                                      : "; nothing was submitted, launch it again with other values");
   return Status(std::move(details));
 }
 
-void ExecutableCore::throw_told(const OpenStep& open) const {
+void ExecutableCore::throw_told(const OpenStep& open, const std::byte* block) const {
   try {
     throw;
   } catch (const Error& error) {
@@ -146,11 +148,11 @@ void ExecutableCore::throw_told(const OpenStep& open) const {
     details.submitted = open.submitted;
     Status(std::move(details)).throw_if_error();
   } catch (const std::bad_alloc&) {
-    refused(open, "there was no host memory", ErrorCode::kOutOfMemory).throw_if_error();
+    refused(open, block, "there was no host memory", ErrorCode::kOutOfMemory).throw_if_error();
   } catch (const std::exception& error) {
-    refused(open, error.what()).throw_if_error();
+    refused(open, block, error.what()).throw_if_error();
   } catch (...) {
-    refused(open, "an exception that is not a std::exception").throw_if_error();
+    refused(open, block, "an exception that is not a std::exception").throw_if_error();
   }
   throw Error(ErrorCode::kInternal, "unreachable");
 }
@@ -169,7 +171,7 @@ void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>
   try {
     publish_gates(taken.step, values, taken);
   } catch (...) {
-    throw_told(taken);
+    throw_told(taken, program_->block(taken.step));
   }
   program_->cancellation_of(taken.step).throw_if_error();
   counts_.published.fetch_add(1, std::memory_order_relaxed);

@@ -95,7 +95,7 @@ void ExecutableCore::evaluate_all(const std::vector<std::byte>& values) {
       check_specialised(*definition_, next.gates_open, next_block_.data());
     }
   } catch (...) {
-    throw_told(next);
+    throw_told(next, next_block_.data());
   }
 }
 

@@ -32,6 +32,7 @@ namespace internal {
 RandomDraw CaptureImpl::take_random(const std::shared_ptr<GeneratorImpl>& generator, std::uint64_t count) {
   const std::lock_guard lock(mutex_);
   require_valid();
+  check_draws("took random numbers");
   const IncompleteGuard guard(*this);
   const std::string name = "random " + std::to_string(definition_->variables.size());
   Variable variable;
@@ -49,6 +50,15 @@ RandomDraw CaptureImpl::take_random(const std::shared_ptr<GeneratorImpl>& genera
   return {Argument::parameter(seed, id, ArgKind::kU64), Argument::parameter(offset, id, ArgKind::kU64)};
 }
 
+void CaptureImpl::check_draws(const std::string& what) {
+  if (open_.empty()) return;
+  invalidate(ErrorCode::kUnsupported, what + " in a body of the conditional node '" +
+                                          definition_->nodes[open_.back().node].name +
+                                          "', which may run any number of times, while a step takes the same positions "
+                                          "always: it would not draw what eager calls do. Take them in front of the "
+                                          "node, and add the turn to the position in the kernel");
+}
+
 RandomSource& CaptureImpl::source_of(const std::shared_ptr<GeneratorImpl>& generator) {
   for (RandomSource& source : definition_->random) {
     if (source.generator == generator) return source;
@@ -57,6 +67,7 @@ RandomSource& CaptureImpl::source_of(const std::shared_ptr<GeneratorImpl>& gener
 }
 
 void CaptureImpl::embed_random(const DefinitionImpl& child, std::uint32_t block_base) {
+  if (!child.random.empty()) check_draws("was given the graph '" + child.name + "', which takes random numbers,");
   for (const RandomSource& from : child.random) {
     RandomSource& source = source_of(from.generator);
     for (RandomSource::Draw draw : from.draws) {

@@ -158,7 +158,7 @@ void operations_compute_arguments_and_grids(Context& c) {
   // A refusal leaves the step open: with other values it goes on.
   values.set(n, -1);
   std::uint64_t refused = 0;
-  const Error error = check_throws(ErrorCode::kInvalidArgument, {"'split'", "negative", "stays open"},
+  const Error error = check_throws(ErrorCode::kInvalidArgument, {"'split'", "(n = -1)", "negative", "stays open"},
                                    [&] { graph.launch(stream, values); });
   refused = error.sequence();
   check(error.submitted(), "the replay was submitted before its values were refused");

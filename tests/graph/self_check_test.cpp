@@ -7,14 +7,14 @@ namespace {
 std::atomic<std::int32_t> g_calls{0};
 // No kernel for a graph: what it writes is another number each time.
 void tick(std::int32_t* out) { out[1] = ++g_calls; }
-void count_down(std::int32_t* out) { --out[0]; }
+void one_less(std::int32_t* out) { --out[0]; }
 void drift(float* out) { out[0] = 1.0F + 0.001F * static_cast<float>(g_calls++ % 2); }
 
 class SelfChecks : public GraphOn {
  protected:
   SelfChecks()
       : memory(device.allocate(64)),
-        own(device.load_table({kernel<&tick>("tick"), kernel<&count_down>("count_down"), kernel<&drift>("drift")})) {
+        own(device.load_table({kernel<&tick>("tick"), kernel<&one_less>("one_less"), kernel<&drift>("drift")})) {
     stream.fill(memory.address(), 1, 4, 16);
   }
   std::vector<std::int32_t> contents() {
@@ -97,7 +97,7 @@ TEST_P(SelfChecks, ConditionalNodesTakeTheSameWay) {
   capture.while_node(stream, at(8), [&](const Stream& s) {
     s.launch(module.kernel("count"), {}, at(0));
     capture.if_node(s, at(0), [&](const Stream& t) { t.launch(module.kernel("count"), {}, at(1)); });
-    s.launch(own.kernel("count_down"), {}, at(8));
+    s.launch(own.kernel("one_less"), {}, at(8));
   });
   capture.if_else_node(
       stream, at(8), [&](const Stream& s) { s.launch(module.kernel("count"), {}, at(2)); },

@@ -148,9 +148,7 @@ TEST(Rules, ItWaitsBehindTheUpdate) {
        "deadlock, a cycle: stream 'main' waits at gate 0 of graph 'ahead' in step 1; the update stream waits "
        "for step 1 of graph 'ahead' to end"});
 }
-TEST(Rules, OneUpdateAtATime) {
-  expect_needed(Rule::kOneUpdateAtATime, two_on_one_stream, {"deadlock, a cycle"});
-}
+TEST(Rules, OneUpdateAtATime) { expect_needed(Rule::kOneUpdateAtATime, two_on_one_stream, {"deadlock, a cycle"}); }
 TEST(Rules, UpdatesHaveAQueueOfTheirOwn) {
   const auto make = [] {
     auto world = std::make_unique<World>("sim:gates=resettable,streams=2");
