@@ -148,9 +148,7 @@ TEST(Rules, ItWaitsBehindTheUpdate) {
        "deadlock, a cycle: stream 'main' waits at gate 0 of graph 'ahead' in step 1; the update stream waits "
        "for step 1 of graph 'ahead' to end"});
 }
-TEST(Rules, OneUpdateAtATime) {
-  expect_needed(Rule::kOneUpdateAtATime, two_on_one_stream, {"deadlock, a cycle"});
-}
+TEST(Rules, OneUpdateAtATime) { expect_needed(Rule::kOneUpdateAtATime, two_on_one_stream, {"deadlock, a cycle"}); }
 TEST(Rules, UpdatesHaveAQueueOfTheirOwn) {
   const auto make = [] {
     auto world = std::make_unique<World>("sim:gates=resettable,streams=2");
@@ -204,6 +202,12 @@ TEST(Rules, GatesAreSetAlthoughNothingChanged) {
   expect_needed(Rule::kSetUnchanged, program("resettable, two graphs"), {"deadlock"});
 }
 TEST(Rules, RecoveringResetsTheGates) { expect_needed(Rule::kRezero, program("resettable, refused"), {"(a)", "(b)"}); }
+TEST(Rules, GatesOfABodyArePassedInFront) {
+  const std::vector<std::string> words{"deadlock",
+                                       "(b)"};  // a second turn waits again; a body not taken resets nothing
+  expect_needed(Rule::kBodyGatesInFront, program("resettable, while with a gate inside"), words);
+  expect_needed(Rule::kBodyGatesInFront, program("resettable, if with a gate inside"), words);
+}
 
 }  // namespace
 }  // namespace slipway::simulator
