@@ -34,6 +34,7 @@ enum class Rule : std::uint8_t {
   kRescue,            // an update that fails opens what is left of the gates
   kSetUnchanged,      // gates are set although nothing changed
   kRezero,            // recovering resets the gates
+  kBodyGatesInFront,  // gates of a body, which runs many times or never, are passed in front of its node
   kCount,
 };
 

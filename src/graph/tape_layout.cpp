@@ -48,7 +48,8 @@ class Writer {
 
   void begin_conditional(std::uint32_t index) {
     // A body may run many times or never, and an event is set once in a step: its gates are passed in front.
-    for (std::size_t i = 0; resettable_ && i < definition_.uses.size(); ++i) {
+    const bool in_front = resettable_ && SLIPWAY_RULE(kBodyGatesInFront);
+    for (std::size_t i = 0; in_front && i < definition_.uses.size(); ++i) {
       wait_for(definition_.uses[i].gate, "conditional");
     }
     const ConditionalDefinition& c = definition_.conditionals[index];

@@ -202,6 +202,12 @@ TEST(Rules, GatesAreSetAlthoughNothingChanged) {
   expect_needed(Rule::kSetUnchanged, program("resettable, two graphs"), {"deadlock"});
 }
 TEST(Rules, RecoveringResetsTheGates) { expect_needed(Rule::kRezero, program("resettable, refused"), {"(a)", "(b)"}); }
+TEST(Rules, GatesOfABodyArePassedInFront) {
+  const std::vector<std::string> words{"deadlock",
+                                       "(b)"};  // a second turn waits again; a body not taken resets nothing
+  expect_needed(Rule::kBodyGatesInFront, program("resettable, while with a gate inside"), words);
+  expect_needed(Rule::kBodyGatesInFront, program("resettable, if with a gate inside"), words);
+}
 
 }  // namespace
 }  // namespace slipway::simulator

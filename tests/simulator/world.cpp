@@ -10,8 +10,10 @@ namespace slipway::simulator {
 World::World(const std::string& uri)
     : device(Device::open(uri)),
       simulation(device),
-      module(device.load_table(
-          {kernel<&see>("see"), kernel<&joined>("joined"), kernel<&nothing>("nothing"), kernel<&fails>("fails")})) {}
+      module(
+          device.load_table({kernel<&see>("see"), kernel<&see_word>("see_word"), kernel<&see_at>("see_at"),
+                             kernel<&joined>("joined"), kernel<&nothing>("nothing"), kernel<&next_turns>("next_turns"),
+                             kernel<&count_down>("count_down"), kernel<&fails>("fails")})) {}
 
 World::~World() {
   graphs_.clear();  // notices that nothing more is published
@@ -35,46 +37,64 @@ Stream World::stream(const std::string& name) {
   return device.create_stream(options);
 }
 
-Steps& World::steps(const std::string& name, bool with_operation, const InstantiateOptions& options) {
+Steps& World::captured(const std::string& name, const Work& work, const InstantiateOptions& options) {
   graphs_.push_back(std::make_unique<Steps>());
   Steps& steps = *graphs_.back();
   const Stream origin = stream("capturing " + name);
   Capture capture(origin, name);
   steps.value = capture.parameter<std::int64_t>("value");
-  origin.launch(module.kernel("nothing"), {}, static_cast<std::int32_t*>(nullptr));
-  origin.launch(module.kernel("see"), {}, Argument::bytes_of(SeenBy{&steps.first}), steps.value);
-  if (with_operation) {
-    const Operation later =
-        capture.operation("later", {steps.value}, {OutputSpec::argument(ArgKind::kI64)},
-                          [](OperationCall& call) { call.set(0, call.input<std::int64_t>(0) + 1000); });
-    origin.launch(module.kernel("nothing"), {}, static_cast<std::int32_t*>(nullptr));
-    origin.launch(module.kernel("see"), {}, Argument::bytes_of(SeenBy{&steps.second}), later.output<std::int64_t>(0));
-  }
-  steps.graph = capture.end().instantiate(options);
+  work(capture, origin, steps);
+  steps.definition = capture.end();
+  steps.graph = steps.definition.instantiate(options);
   steps.values = steps.graph.values();
   simulation.add_graph(steps.graph);
   return steps;
 }
 
-Steps& World::forked(const std::string& name, const InstantiateOptions& options) {
-  graphs_.push_back(std::make_unique<Steps>());
-  Steps& steps = *graphs_.back();
-  const Stream origin = stream("capturing " + name), side = stream("side of " + name);
-  const Event forks = device.create_event(), joins = device.create_event();
-  Capture capture(origin, name);
-  steps.value = capture.parameter<std::int64_t>("value");
-  origin.mark(forks);
-  side.wait(forks);
-  side.launch(module.kernel("see"), {}, Argument::bytes_of(SeenBy{&steps.first}), steps.value);
-  side.mark(joins);
-  origin.wait(joins);
-  origin.launch(module.kernel("joined"), {}, Argument::bytes_of(SeenBy{&steps.first}),
-                Argument::bytes_of(SeenBy{&steps.second}));
-  steps.graph = capture.end().instantiate(options);
-  steps.values = steps.graph.values();
-  simulation.add_graph(steps.graph);
-  return steps;
+void World::note(const Stream& stream, Steps& steps) const {
+  stream.launch(module.kernel("see"), {}, Argument::bytes_of(SeenBy{&steps.first}), steps.value);
 }
+
+void World::note_later(Capture& capture, const Stream& stream, Steps& steps, const std::string& operation) const {
+  const Operation later =
+      capture.operation(operation, {steps.value}, {OutputSpec::argument(ArgKind::kI64)},
+                        [](OperationCall& call) { call.set(0, call.input<std::int64_t>(0) + 1000); });
+  stream.launch(module.kernel("see"), {}, Argument::bytes_of(SeenBy{&steps.second}), later.output<std::int64_t>(0));
+}
+
+Steps& World::steps(const std::string& name, bool with_operation, const InstantiateOptions& options) {
+  const auto work = [&](Capture& capture, const Stream& origin, Steps& steps) {
+    origin.launch(module.kernel("nothing"), {}, static_cast<std::int32_t*>(nullptr));
+    note(origin, steps);
+    if (!with_operation) return;
+    origin.launch(module.kernel("nothing"), {}, static_cast<std::int32_t*>(nullptr));
+    note_later(capture, origin, steps, "later");
+  };
+  return captured(name, work, options);
+}
+
+Steps& World::forked(const std::string& name, const InstantiateOptions& options) {
+  const Stream side = stream("side of " + name);
+  const Event forks = device.create_event(), joins = device.create_event();
+  const auto work = [&](Capture&, const Stream& origin, Steps& steps) {
+    origin.mark(forks);
+    side.wait(forks);
+    note(side, steps);
+    side.mark(joins);
+    origin.wait(joins);
+    origin.launch(module.kernel("joined"), {}, Argument::bytes_of(SeenBy{&steps.first}),
+                  Argument::bytes_of(SeenBy{&steps.second}));
+  };
+  return captured(name, work, options);
+}
+
+namespace {
+std::string listed(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (const std::int64_t value : values) text += ' ' + std::to_string(value);
+  return text.empty() ? " nothing" : text;
+}
+}  // namespace
 
 std::string World::check_values() {
   std::string wrong;
@@ -82,7 +102,19 @@ std::string World::check_values() {
     Steps& steps = *graphs_[g];
     const std::uint64_t ended = simulation.checker().graphs()[g].ended;
     const std::size_t ran = ended - steps.ended;
-    const auto compare = [&](const std::vector<std::int64_t>& seen, std::int64_t more) {
+    const auto compare_wanted = [&](const Seen& seen) {
+      std::vector<std::int64_t> wanted;
+      for (std::size_t i = 0; i < steps.expected.size(); ++i) {
+        const std::vector<std::int64_t> of_step = seen.wanted(steps.ended + i + 1, steps.expected[i]);
+        wanted.insert(wanted.end(), of_step.begin(), of_step.end());
+      }
+      if (seen.values == wanted && ran == steps.expected.size()) return;
+      wrong = std::to_string(ran) + " steps of graph '" + simulation.checker().graphs()[g].name + "' behind step " +
+              std::to_string(steps.ended) + " ran with" + listed(seen.values) + " instead of" + listed(wanted);
+    };
+    const auto compare = [&](const Seen& by, std::int64_t more) {
+      if (by.wanted) return compare_wanted(by);
+      const std::vector<std::int64_t>& seen = by.values;
       if (seen.empty() && (more != 0 || ran == 0)) return;
       const std::size_t per_step = ran == 0 ? 1 : seen.size() / ran;
       if (seen.size() != ran * per_step || per_step == 0 || ran != steps.expected.size()) {
@@ -96,8 +128,8 @@ std::string World::check_values() {
                 std::to_string(expected);
       }
     };
-    if (wrong.empty()) compare(steps.first.values, 0);
-    if (wrong.empty()) compare(steps.second.values, 1000);
+    if (wrong.empty()) compare(steps.first, 0);
+    if (wrong.empty()) compare(steps.second, 1000);
     steps.first.values.clear();
     steps.second.values.clear();
     steps.expected.clear();

@@ -18,6 +18,8 @@ namespace slipway::simulator {
 // What the launches of one node saw, in order.
 struct Seen {
   std::vector<std::int64_t> values;
+  // What a step of this number and value sees here. Unset: its value, equally often in each.
+  std::function<std::vector<std::int64_t>(std::uint64_t step, std::int64_t value)> wanted{};
 };
 struct SeenBy {
   Seen* seen;
@@ -27,7 +29,12 @@ inline void see(SeenBy by, std::int64_t value) { by.seen->values.push_back(value
 inline void joined(SeenBy other, SeenBy own) {
   own.seen->values.push_back(other.seen->values.empty() ? -1 : other.seen->values.back() + 1000);
 }
+inline void see_word(SeenBy by, std::uint64_t word) { by.seen->values.push_back(static_cast<std::int64_t>(word)); }
+inline void see_at(SeenBy by, const std::int64_t* at) { by.seen->values.push_back(*at); }
 inline void nothing(std::int32_t*) {}
+// A condition that says 0, 1 or 2 turns, step after step; and counts them down.
+inline void next_turns(std::int32_t* turns, std::int32_t* steps) { *turns = ++*steps % 3; }
+inline void count_down(std::int32_t* turns) { --*turns; }
 inline void fails(std::int32_t*) { throw std::runtime_error("boom"); }
 
 // A graph whose steps note the value that they were given: behind gate 0, and, when it has an operation, 1000 more
@@ -37,11 +44,15 @@ struct Steps {
   std::uint64_t ended = 0;             // steps before this schedule
   std::vector<std::int64_t> expected;  // of each step since
   ScalarParameter<std::int64_t> value;
+  std::vector<ScalarParameter<std::int64_t>> more;  // of nested graphs: they get the same
+  GraphDefinition definition;
   ExecutableGraph graph;
   StepValues values;
+  std::int32_t turns = 0, counted = 0;  // for conditions
 
   const StepValues& of(std::int64_t number) {
     values.set(value, number);
+    for (const ScalarParameter<std::int64_t>& other : more) values.set(other, number);
     return values;
   }
   void expect(Step step, std::int64_t number) {
@@ -75,6 +86,12 @@ class World {
   Steps& steps(const std::string& name, bool with_operation, const InstantiateOptions& options = {});
   // The same with two streams: the second joins in front of the first one's last node.
   Steps& forked(const std::string& name, const InstantiateOptions& options = {});
+  // Of what `work` submits to the stream that it is given.
+  using Work = std::function<void(Capture& capture, const Stream& stream, Steps& steps)>;
+  Steps& captured(const std::string& name, const Work& work, const InstantiateOptions& options = {});
+  // Notes the step's value; and 1000 more, behind an operation of this name.
+  void note(const Stream& stream, Steps& steps) const;
+  void note_later(Capture& capture, const Stream& stream, Steps& steps, const std::string& operation) const;
 
   // One schedule: empty, or what went wrong.
   std::string run(Choices& choices);

@@ -114,6 +114,7 @@ class FaultyDriver final : public internal::Driver {
   Status reset() override { return inner_->reset(); }
   bool shut_down(std::int64_t deadline_ns) override { return inner_->shut_down(deadline_ns); }
   bool reads_values_late() const override { return inner_->reads_values_late(); }
+  internal::GateTraits gates() const override { return inner_->gates(); }
   std::vector<testing::StoredWork> take_stored() override { return inner_->take_stored(); }
   void* native_handle() override { return inner_->native_handle(); }
 
