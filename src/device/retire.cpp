@@ -11,15 +11,16 @@ void RetireList::add_stream(std::shared_ptr<DriverStream> stream) {
   streams_.push_back(std::move(stream));
 }
 
-void RetireList::retire_stream(const std::shared_ptr<DriverStream>& stream) {
-  if (forked()) {
-    new std::shared_ptr<DriverStream>(stream);
-    return;
-  }
-  {
+void RetireList::retire_stream(const std::shared_ptr<DriverStream>& stream) noexcept {
+  const Lost<std::shared_ptr<DriverStream>> kept(stream);
+  if (forked()) return;
+  try {
     const std::lock_guard lock(mutex_);
     dropped_.push_back(stream);
+  } catch (const std::bad_alloc&) {
+    return;
   }
+  std::destroy_at(&kept.value);
   collect();
 }
 
@@ -32,16 +33,10 @@ std::vector<RetireList::Passing> RetireList::pending_now() const {
   return pending;
 }
 
-void RetireList::retire(std::function<void()> destroy) {
-  if (forked()) {
-    new std::function<void()>(std::move(destroy));
-    return;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    entries_.push_back({pending_now(), std::move(destroy)});
-  }
-  collect();
+void RetireList::add(std::function<void()>& destroy) {
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({pending_now(), {}});
+  entries_.back().destroy.swap(destroy);
 }
 
 void RetireList::collect_locked(std::vector<std::function<void()>>& ready,

@@ -6,6 +6,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "base/fork.h"
@@ -19,9 +21,23 @@ class RetireList {
  public:
   void add_stream(std::shared_ptr<DriverStream> stream);
   // The stream goes when its own work has passed.
-  void retire_stream(const std::shared_ptr<DriverStream>& stream);
-  // Runs `destroy` once everything submitted so far to any stream has passed; at once when it has.
-  void retire(std::function<void()> destroy);
+  void retire_stream(const std::shared_ptr<DriverStream>& stream) noexcept;
+  // Runs `destroy` once everything submitted so far to any stream has passed; at once when it has. Destructors call it:
+  // where there is no memory to keep it, what it would destroy is better lost than destroyed too early.
+  template <class Destroy>
+  void retire(Destroy destroy) noexcept {
+    Lost<Destroy> kept(std::move(destroy));
+    if (forked()) return;
+    try {
+      Lost<std::function<void()>> function(std::move(kept.value));  // moves it once it has memory
+      add(function.value);
+      std::destroy_at(&function.value);
+      std::destroy_at(&kept.value);
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+    collect();
+  }
   // Destroys what may go by now.
   void collect();
   // Destroys everything: nothing runs any more.
@@ -33,6 +49,17 @@ class RetireList {
   std::vector<std::shared_ptr<DriverStream>> streams() const;
 
  private:
+  // Is not destroyed with its scope.
+  template <class T>
+  union Lost {
+    explicit Lost(T&& v) : value(std::move(v)) {}
+    template <class From>
+    explicit Lost(From&& from) : value(std::forward<From>(from)) {}
+    ~Lost() {}  // NOLINT(modernize-use-equals-default): of a union it would be deleted
+    T value;
+  };
+  // Takes it, or throws bad_alloc and does not.
+  void add(std::function<void()>& destroy);
   bool forked() const noexcept { return forks_ != fork_count(); }
 
   struct Passing {

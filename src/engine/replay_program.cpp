@@ -13,11 +13,13 @@ namespace slipway::internal {
 
 void OrderedProgress::advance_locked(std::uint64_t to, Freed& freed) {
   for (;;) {
+    if (all_from_ <= to + 1 && to < all_to_) to = all_to_;
     const auto next = std::find(early_.begin(), early_.end(), to + 1);
     if (next == early_.end()) break;
     early_.erase(next);
     ++to;
   }
+  if (to >= all_to_) all_to_ = 0;
   std::erase_if(early_, [&](std::uint64_t step) { return step <= to; });
   progress_.announce(to, freed);
 }
@@ -28,6 +30,15 @@ void OrderedProgress::complete(std::uint64_t step, Freed& freed) {
   if (step <= now) return;
   if (step == now + 1 || !SLIPWAY_RULE(kContiguousGates)) advance_locked(step, freed);
   else early_.push_back(step);
+}
+
+void OrderedProgress::complete_all(std::uint64_t from, std::uint64_t to, Freed& freed) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t now = progress_.completed();
+  if (to <= now || from > to) return;
+  all_from_ = all_to_ == 0 ? from : std::min(all_from_, from);
+  all_to_ = std::max(all_to_, to);
+  if (all_from_ <= now + 1) advance_locked(now, freed);
 }
 
 void OrderedProgress::complete_up_to(std::uint64_t step, Freed& freed) {
@@ -143,8 +154,7 @@ std::uint64_t ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed
   // when they begin.
   const bool stands = done_.progress().completed_in_order() + 1 >= from_step;
   for (std::uint32_t i = 0; i < layout_.gate_count; ++i) {
-    // Not those of older steps either.
-    for (std::uint64_t step = from_step; step <= last; ++step) gates_[i].complete(step, freed);
+    gates_[i].complete_all(from_step, last, freed);  // not those of older steps either
     // Signals that are lost here do no harm: whoever passes sees the cause, and recover() resets all.
     if (events_ && stands) events_[i].set(freed);
   }

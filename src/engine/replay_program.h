@@ -55,6 +55,8 @@ class OrderedProgress {
  public:
   Progress& progress() noexcept { return progress_; }
   void complete(std::uint64_t step, Freed& freed);
+  // All of these; it needs no memory, so that cancelling does not fail half-way. They end at the last step there is.
+  void complete_all(std::uint64_t from, std::uint64_t to, Freed& freed);
   // By recover(), when nobody waits: forgets what was completed early.
   void complete_up_to(std::uint64_t step, Freed& freed);
 
@@ -63,6 +65,7 @@ class OrderedProgress {
   std::mutex mutex_;  // makes its holder progress_'s one writer
   Progress progress_;
   std::vector<std::uint64_t> early_;
+  std::uint64_t all_from_ = 0, all_to_ = 0;  // completed early as well; none where all_to_ is 0
 };
 
 struct TapeLayout {

@@ -350,7 +350,7 @@ class Walker {
   }
 
   // The lane is the host thread's until it makes it ready.
-  void hand_over(std::shared_ptr<HostFunction> function, std::uint64_t sequence) {
+  void hand_over(std::shared_ptr<HostFunction>&& function, std::uint64_t sequence) {
     leave(WalkResult::kBlocked);
     lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
     engine_.host_thread().post(std::move(function), sequence - lane_.base,
