@@ -161,9 +161,7 @@ std::uint64_t ReplayProgram::cancel(std::uint64_t from_step, Status cause, Freed
   return last;
 }
 
-Status ReplayProgram::cancellation_of(std::uint64_t step) const {
-  // Gates are passed with acquire, after which the store of cancel() is visible.
-  if (!any_cancelled_.load(std::memory_order_seq_cst)) return {};
+Status ReplayProgram::look_up_cancellation(std::uint64_t step) const {
   const std::lock_guard lock(mutex_);
   return step >= cancelled_from_ && step <= cancelled_to_ ? cause_ : Status();
 }

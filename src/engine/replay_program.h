@@ -147,8 +147,16 @@ class ReplayProgram {
 
   // Cancels this step and all behind it, up to the last that was begun, which is returned. The first cause stays.
   std::uint64_t cancel(std::uint64_t from_step, Status cause, Freed& freed);
-  // Success when the step was not cancelled.
-  Status cancellation_of(std::uint64_t step) const;
+  // Success when the step was not cancelled. Gates are passed with acquire, after which the store of cancel() is
+  // visible.
+  Status cancellation_of(std::uint64_t step) const {
+    if (!any_cancelled_.load(std::memory_order_seq_cst)) [[likely]]
+      return {};
+    return look_up_cancellation(step);
+  }
+  bool cancelled(std::uint64_t step) const {
+    return any_cancelled_.load(std::memory_order_seq_cst) && !look_up_cancellation(step).ok();
+  }
   // Busy when steps that were begun have not passed.
   Status recover();
 
@@ -164,6 +172,7 @@ class ReplayProgram {
   }
 
  private:
+  Status look_up_cancellation(std::uint64_t step) const;
   template <std::size_t kBytes>
   static void copy_if_different(std::byte* to, const std::byte* from) noexcept {
     if (std::memcmp(to, from, kBytes) != 0) std::memcpy(to, from, kBytes);

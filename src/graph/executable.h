@@ -130,7 +130,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void close_open(std::uint64_t step);
   void wait_for_slot(std::uint64_t step);
   // It passes by itself, whatever anybody does.
-  bool over(std::uint64_t step) const { return passed(step) || !program_->cancellation_of(step).ok(); }
+  bool over(std::uint64_t step) const { return passed(step) || program_->cancelled(step); }
   // Under mutex_; what it freed is resumed, and what was owed removed, by end_cancel(), once that is given up.
   std::uint64_t cancel_locked(std::uint64_t step, Status cause, Freed& freed);
   void end_cancel(std::uint64_t step, std::uint64_t last, Freed& freed);
