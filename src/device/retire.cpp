@@ -12,7 +12,7 @@ void RetireList::add_stream(std::shared_ptr<DriverStream> stream) {
 }
 
 void RetireList::retire_stream(const std::shared_ptr<DriverStream>& stream) noexcept {
-  const Lost<std::shared_ptr<DriverStream>> kept(stream);
+  const Lost<std::shared_ptr<DriverStream>> kept(std::in_place, stream);
   if (forked()) return;
   try {
     const std::lock_guard lock(mutex_);

@@ -26,10 +26,10 @@ class RetireList {
   // where there is no memory to keep it, what it would destroy is better lost than destroyed too early.
   template <class Destroy>
   void retire(Destroy destroy) noexcept {
-    Lost<Destroy> kept(std::move(destroy));
+    Lost<Destroy> kept(std::in_place, std::move(destroy));
     if (forked()) return;
     try {
-      Lost<std::function<void()>> function(std::move(kept.value));  // moves it once it has memory
+      Lost<std::function<void()>> function(std::in_place, std::move(kept.value));  // moves it once it has memory
       add(function.value);
       std::destroy_at(&function.value);
       std::destroy_at(&kept.value);
@@ -52,9 +52,8 @@ class RetireList {
   // Is not destroyed with its scope.
   template <class T>
   union Lost {
-    explicit Lost(T&& v) : value(std::move(v)) {}
     template <class From>
-    explicit Lost(From&& from) : value(std::forward<From>(from)) {}
+    Lost(std::in_place_t, From&& from) : value(std::forward<From>(from)) {}
     ~Lost() {}  // NOLINT(modernize-use-equals-default): of a union it would be deleted
     T value;
   };
