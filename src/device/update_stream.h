@@ -1,6 +1,7 @@
 // Where the updates of a device with resettable gates go: one stream, and one update at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -17,6 +18,9 @@ struct UpdateStream {
   std::uint64_t replays = 0;    // submitted, and as many
   std::uint64_t updates = 0;    // of these; whoever gives up the mutex owes none
   std::uint64_t recreated = 0;  // streams that turned out to be a replay's own
+  // A graph is gone that may have failed the stream, and could not be recovered any more. Relaxed: the next launch that
+  // comes behind it makes another stream.
+  std::atomic<bool> abandoned{false};
 };
 
 // Do two of them put their work into one queue? Pools of streams hand out the same one again.

@@ -61,6 +61,9 @@ void ExecutableCore::drop() {
   }
   if (first != 0) cancel(first, cancelled_error(first, ErrorCode::kCancelled, "its executable was dropped"));
   definition_->device->owed().remove_all(this);
+  if (program_->layout().resettable && program_->cancelled(program_->begun())) {
+    definition_->device->updates().abandoned.store(true, std::memory_order_relaxed);
+  }
 }
 
 void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std::uint32_t gate,

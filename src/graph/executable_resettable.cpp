@@ -49,6 +49,11 @@ std::uint32_t ExecutableCore::update_bytes() const {
 // Everything that may fail or wait, for one more update. The device's lock is held.
 DriverStream& ExecutableCore::update_stream(UpdateStream& updates, StreamImpl& replay) {
   DeviceImpl& device = *definition_->device;
+  const bool abandoned = updates.abandoned.exchange(false, std::memory_order_relaxed);
+  if (abandoned && updates.stream && !updates.stream->failure().ok()) {
+    device.retired().retire_stream(updates.stream);
+    updates.stream.reset();
+  }
   const auto fits = [&] {
     return updates.stream && updates.ring_bytes / 2 >= update_bytes() &&
            (!SLIPWAY_RULE(kOtherStream) || !same_queue(*updates.stream, replay.driver_stream()));

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "device/device_impl.h"
 #include "simulator/world.h"
 
 namespace slipway::simulator {
@@ -158,6 +159,34 @@ TEST(Simulator, RefusesOptionsThatDoNotFit) {
       EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
     }
   }
+}
+
+void put(std::int32_t* out, std::int32_t value) { *out = value; }
+
+// The graph whose update the device refused is gone, and cannot be recovered any more.
+TEST(Simulator, ADroppedGraphDoesNotLeaveTheUpdatesFailed) {
+  const Device device = Device::open("sim:gates=resettable,wait_limit_ms=5000");
+  const Stream stream = device.create_stream();
+  const Module module = device.load_table({kernel<&put>("put")});
+  std::int32_t seen = 0;
+  const auto make = [&] {
+    Capture capture(stream);
+    stream.launch(module.kernel("put"), {}, &seen, capture.parameter<std::int32_t>("value", 7));
+    return capture.end().instantiate();
+  };
+  const ExecutableGraph other = make();
+  {
+    const ExecutableGraph graph = make();
+    internal::sim_control(device.impl()->driver())->refuse_rewrite(0);
+    graph.launch(stream, graph.values());
+    EXPECT_THROW(stream.synchronize(), Error);
+    stream.recover();
+    EXPECT_THROW(other.launch(stream, other.values()), Error);  // it can still be recovered
+  }
+  other.launch(stream, other.values());
+  stream.synchronize();
+  EXPECT_EQ(seen, 7);
+  device.synchronize();
 }
 
 }  // namespace
