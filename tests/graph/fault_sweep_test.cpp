@@ -206,7 +206,7 @@ void ask(const Device& device, Kept& kept, Seen& seen) {
   read_small(p, p.small, seen);
   kept.saved = save_graph(kept.asking, p.stream);
   {
-    // It drops kernels itself, and dropping a handle that needs memory and has none ends the process.
+    // It drops kernels itself: what cannot be kept until work has passed is lost, for want of memory, and not counted.
     const Paused paused;
     kept.loaded = load_graph(device, kept.saved, {.modules = {p.module}, .stand_ins = true});
   }
