@@ -60,7 +60,8 @@ class DeviceImpl {
   OpenCaptures& captures() noexcept { return captures_; }
   // Those that have a handle. Nothing may wait under the lock of the list, as a host function may drop a stream.
   std::vector<std::shared_ptr<StreamImpl>> streams();
-  // StreamImpl::await_fast_paths() of all, also of one that is being dropped: it was launched on before.
+  // StreamImpl::await_fast_paths() of all, also of one that is being dropped: it was launched on before. Under the lock
+  // of the list, since a fast path takes no lock and runs nothing of anybody's.
   void await_fast_paths() noexcept;
   Counters count();
 

@@ -36,20 +36,10 @@ class OwedUpdates {
     owed_.push_back(owed);
     count_.store(owed_.size(), std::memory_order_release);
   }
-  void remove(const void* graph, std::uint64_t step) {
+  // Of these steps nothing is owed any more.
+  void remove(const void* graph, std::uint64_t first, std::uint64_t last) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph && o.step == step; });
-    count_.store(owed_.size(), std::memory_order_release);
-  }
-  void remove_all(const void* graph) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph; });
-    count_.store(owed_.size(), std::memory_order_release);
-  }
-  // Of those up to this one nothing is owed.
-  void remove_up_to(const void* graph, std::uint64_t step) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph && o.step <= step; });
+    std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph && o.step >= first && o.step <= last; });
     count_.store(owed_.size(), std::memory_order_release);
   }
   // WouldDeadlock when this thread owes an update to something on the stream (null: on any).

@@ -41,11 +41,6 @@ void OrderedProgress::complete_all(std::uint64_t from, std::uint64_t to, Freed& 
   if (all_from_ <= now + 1) advance_locked(now, freed);
 }
 
-void OrderedProgress::complete_up_to(std::uint64_t step, Freed& freed) {
-  const std::lock_guard lock(mutex_);
-  if (step > progress_.completed()) advance_locked(step, freed);
-}
-
 void ReplayProgram::Free::operator()(std::byte* p) const noexcept { std::free(p); }
 
 namespace {
@@ -179,7 +174,7 @@ Status ReplayProgram::recover() {
   cancelled_to_ = begun();
   // Nobody waits at them. Those of marks are opened by cancel() alone where branches run one after the other.
   Freed nobody;
-  for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete_up_to(begun(), nobody);
+  for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete_all(1, begun(), nobody);
   // A step that was skipped has left some of them set.
   for (std::uint32_t i = 0; events_ && SLIPWAY_RULE(kRezero) && i < layout_.gate_count; ++i) events_[i].reset();
   return {};

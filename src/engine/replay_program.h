@@ -57,8 +57,6 @@ class OrderedProgress {
   void complete(std::uint64_t step, Freed& freed);
   // All of these; it needs no memory, so that cancelling does not fail half-way. They end at the last step there is.
   void complete_all(std::uint64_t from, std::uint64_t to, Freed& freed);
-  // By recover(), when nobody waits: forgets what was completed early.
-  void complete_up_to(std::uint64_t step, Freed& freed);
 
  private:
   void advance_locked(std::uint64_t to, Freed& freed);

@@ -10,7 +10,8 @@
 
 namespace slipway::internal {
 
-std::string name_of_record(const RecordHeader& header);  // walker.cpp
+// What the timeline calls a record (walker.cpp).
+std::string name_of_record(const RecordHeader& header);
 
 inline const RecordHeader& header_at(const std::byte* place) noexcept {
   return *reinterpret_cast<const RecordHeader*>(place);

@@ -33,8 +33,6 @@ constexpr unsigned kTurnRecords = 128;
 void discard_payload(const RecordHeader& header, DriverEnvironment& environment);
 // Gives up everything that a lane still holds, after its engine has stopped.
 void discard_lane(Lane& lane, DriverEnvironment& environment);
-// What the timeline calls a record.
-std::string name_of_record(const RecordHeader& header);
 // The failure of the record `sequence`, or of what it was walking, from the exception that is being handled.
 Status failure_of(const RecordHeader& header, const std::string& name, std::uint64_t sequence);
 

@@ -303,7 +303,7 @@ std::uint64_t ExecutableCore::cancel_locked(std::uint64_t step, Status cause, Fr
 }
 
 void ExecutableCore::end_cancel(std::uint64_t step, std::uint64_t last, Freed& freed) {
-  for (std::uint64_t s = step; s <= last; ++s) definition_->device->owed().remove(this, s);
+  definition_->device->owed().remove(this, step, last);
   resume_all(freed);
 }
 
@@ -334,7 +334,7 @@ void ExecutableCore::recover() {
     std::erase_if(open_, [&](const OpenStep& open) { return open.step <= last && !open.busy; });
     updates_.remove_if([&](const Update& u) { return u.step <= last; });
   }
-  definition_->device->owed().remove_up_to(this, last);
+  definition_->device->owed().remove(this, 0, last);
 }
 
 void ExecutableCore::wait(std::uint64_t step, std::int64_t deadline_ns) {

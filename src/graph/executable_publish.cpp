@@ -19,7 +19,7 @@ ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
   if (Status cause = program_->cancellation_of(step); !cause.ok()) {
     if (open != open_.end() && !open->busy) open_.erase(open);
     lock.unlock();
-    definition_->device->owed().remove(this, step);
+    definition_->device->owed().remove(this, step, step);
     cause.throw_if_error();
   }
   if (open != open_.end()) {
@@ -57,7 +57,7 @@ void ExecutableCore::close_open(std::uint64_t step) {
     const std::lock_guard lock(mutex_);
     std::erase_if(open_, [&](const OpenStep& open) { return open.step == step; });
   }
-  definition_->device->owed().remove(this, step);
+  definition_->device->owed().remove(this, step, step);
 }
 
 void ExecutableCore::wait_for_slot(std::uint64_t step) {
