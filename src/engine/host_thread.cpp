@@ -45,10 +45,12 @@ HostThread::~HostThread() {
 }
 
 Status HostThread::start() {
+  if (started_.load(std::memory_order_relaxed)) return {};
   const std::lock_guard lock(mutex_);
   if (stepped_ || thread_.joinable()) return {};
   try {
     thread_ = std::thread([this] { main(); });
+    started_.store(true, std::memory_order_relaxed);
   } catch (const std::system_error& error) {
     return {ErrorCode::kOutOfMemory, std::string("the thread for host functions could not be started (") +
                                          error.what() + "); end other threads"};

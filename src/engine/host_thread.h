@@ -52,6 +52,8 @@ class HostThread {
   std::condition_variable changed_;
   std::deque<Item> items_;
   std::thread thread_;
+  // Stored under mutex_ and read without: it only says that start() has nothing left to do, and post() takes the mutex.
+  std::atomic<bool> started_{false};
   bool stepped_ = false;
   bool stopping_ = false;
   bool exited_ = false;
