@@ -214,8 +214,8 @@ TEST_P(Steps, TheWatchdogNamesTheGateThatNobodyOpened) {
   make(a, {.watchdog = std::chrono::milliseconds(50)});
   (void)a.graph.launch_open(stream, Publisher::kOtherThread);
   const auto begin = std::chrono::steady_clock::now();
-  expect_error(ErrorCode::kTimeout, "gate 'values'", [&] { stream.synchronize(std::chrono::milliseconds(5000)); });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  expect_error(ErrorCode::kTimeout, "gate 'values'", [&] { stream.synchronize(std::chrono::milliseconds(30000)); });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   a.graph.recover();
   a.graph.launch(stream, a.graph.values());
   stream.synchronize();
