@@ -306,7 +306,7 @@ enum class Publisher : std::uint8_t {
 struct GraphCounters {
   std::uint64_t launches = 0;
   std::uint64_t replay_first = 0;  // values were published while the replay was already submitted
-  std::uint64_t update_first = 0;  // blocking mode
+  std::uint64_t update_first = 0;  // nothing of the step ran before its values were there, as in blocking mode
   std::uint64_t published = 0;
   std::uint64_t operation_calls = 0;
   std::uint64_t cancelled = 0;
@@ -331,7 +331,9 @@ class SLIPWAY_API ExecutableGraph {
   Step launch(const Stream& stream, const StepValues& values) const;
 
   // The same in two parts: the replay runs up to its first gate and waits there for publish(). Unsupported on devices
-  // with resettable gates, which take a replay and its values together.
+  // with resettable gates, which take a replay and its values together. In blocking mode nothing of the step runs before
+  // publish(), which then waits for it, unless it stands behind another step that is still open; what this thread would
+  // wait for meanwhile (work behind the step, another launch of the graph) is refused: WouldDeadlock.
   Step launch_open(const Stream& stream, Publisher publisher = Publisher::kThisThread) const;
   void publish(Step step, const StepValues& values) const;
 

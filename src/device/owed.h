@@ -16,11 +16,12 @@ namespace slipway::internal {
 
 class OwedUpdates {
  public:
+  static constexpr std::uint64_t kNobody = 0;
   struct Owed {
     const void* graph;
     std::uint64_t step;
     const void* stream;
-    std::uint64_t thread;
+    std::uint64_t thread;           // kNobody: another one, which was not named
     const std::string* graph_name;  // both outlive the entry
     const std::string* gate_name;
     // Has the step passed, or been cancelled, by whomever? It comes by itself then, and nothing is owed.
@@ -41,6 +42,13 @@ class OwedUpdates {
     const std::lock_guard lock(mutex_);
     std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph && o.step >= first && o.step <= last; });
     count_.store(owed_.size(), std::memory_order_release);
+  }
+  // Would a step of this graph on this stream wait for one that is owed, by whomever?
+  bool holds_up(const void* graph, std::uint64_t step, const void* stream) const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(owed_.begin(), owed_.end(), [&](const Owed& o) {
+      return (o.graph == graph ? o.step < step : o.stream == stream) && !o.is_over(o.graph, o.step);
+    });
   }
   // WouldDeadlock when this thread owes an update to something on the stream (null: on any).
   Status check(const void* stream, const char* what) const {

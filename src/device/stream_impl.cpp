@@ -162,6 +162,13 @@ std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record
   return sequence;
 }
 
+void StreamImpl::check_settling() {
+  const std::uint32_t flags = sink_->slow_flags();
+  if ((flags & kSlowBlocking) == 0 || (flags & kSlowCaptured) != 0) return;
+  device_->check_usable("a submission to a stream", generation_);
+  device_->owed().check(this, "a submission in blocking mode").throw_if_error();
+}
+
 void StreamImpl::settle() {
   if ((sink_->slow_flags() & kSlowBlocking) == 0) return;
   note(Reason::kBlockingMode, {});

@@ -77,21 +77,33 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   template <class Taken, class Count>
   std::uint64_t submit_owning(Taken&& taken, const std::byte* record, std::uint32_t bytes, const std::string& name,
                               Count&& count, std::span<const ParameterUse> uses = {}) {
-    std::uint64_t sequence = 0;
-    {
-      Submission submission(*this);
-      if (const auto target = capture()) {
-        target->append(*this, record, bytes, name, uses);
-        taken();
-        return 0;
-      }
-      count(counters_);
-      sequence = append(submission, record, bytes, name, 0);
-      taken();
-    }
-    settle();
+    check_settling();
+    const std::uint64_t sequence =
+        submit_unsettled(std::forward<Taken>(taken), record, bytes, name, std::forward<Count>(count), uses);
+    if (sequence != 0) settle();
     return sequence;
   }
+
+  // The same without waiting in blocking mode, for whoever holds something that others need; settle() follows. 0: it
+  // was captured.
+  template <class Taken, class Count>
+  std::uint64_t submit_unsettled(Taken&& taken, const std::byte* record, std::uint32_t bytes, const std::string& name,
+                                 Count&& count, std::span<const ParameterUse> uses = {}) {
+    Submission submission(*this);
+    if (const auto target = capture()) {
+      target->append(*this, record, bytes, name, uses);
+      taken();
+      return 0;
+    }
+    count(counters_);
+    const std::uint64_t sequence = append(submission, record, bytes, name, 0);
+    taken();
+    return sequence;
+  }
+  // What follows a submission once the right to submit is given up: in blocking mode, waiting for it.
+  void settle();
+  // WouldDeadlock where that would wait for values that this thread owes.
+  void check_settling();
 
   // The capture that this stream is part of; null when it is none's. Set by the graph layer.
   std::shared_ptr<CaptureTarget> capture() const;
@@ -140,8 +152,6 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
                        std::int64_t deadline_ns);
   // synchronize(), checked.
   void finish(std::int64_t deadline_ns);
-  // What follows a submission once the right to submit is given up: in blocking mode, waiting for it.
-  void settle();
   Status refusal();
   Status take(std::unique_ptr<HostFunction>& work) override;
 

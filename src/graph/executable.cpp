@@ -85,11 +85,15 @@ void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
   if (std::none_of(streams_.begin(), streams_.end(), same)) streams_.push_back(stream);
 }
 
-std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
+std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream, bool settles) {
   watched_->check(freed_seen_, definition_->name).throw_if_error();
   const std::uint64_t next = program_->begun() + 1;
-  if (next > options_.depth) {
-    definition_->device->owed().check_step(this, next - options_.depth, "launching another step").throw_if_error();
+  const OwedUpdates& owed = definition_->device->owed();
+  if (settles && blocking()) {
+    stream->check_settling();
+    owed.check_step(this, next, "launching another step in blocking mode").throw_if_error();
+  } else if (next > options_.depth) {
+    owed.check_step(this, next - options_.depth, "launching another step").throw_if_error();
   }
   remember(stream);  // before there is a step, which would have to pass
   auto begun = program_->begin_step();
@@ -109,21 +113,16 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream) {
   return begun.value();
 }
 
-void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step, bool* submitted) {
+void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step) {
   ReplayRecord record{};
   record.header = {sizeof record, RecordKind::kReplay, 0, 0};
   record.program = program_.get();
   record.step = step;
-  bool taken = false;
   try {
-    stream->submit_owning(
-        [&] {
-          taken = true;
-          if (submitted) *submitted = true;
-        },
-        reinterpret_cast<const std::byte*>(&record), sizeof record, definition_->name, [](StreamCounters&) {});
+    stream->submit_unsettled([] {}, reinterpret_cast<const std::byte*>(&record), sizeof record, definition_->name,
+                             [](StreamCounters&) {});
   } catch (...) {
-    if (!taken) abandon(step);
+    abandon(step);
     throw;
   }
   count(counts_.launches);
@@ -168,9 +167,13 @@ bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const s
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
   check_usable(*stream);
   if (embedded(stream, definition_->initial_block)) return {};
-  const auto lock = lock_launches();
-  const std::uint64_t step = begin(stream);
-  submit(stream, step);
+  std::uint64_t step = 0;
+  {
+    const auto lock = lock_launches();
+    step = begin(stream, true);
+    submit(stream, step);
+  }
+  stream->settle();
   return {step};
 }
 
@@ -181,31 +184,34 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   if (embedded(stream, values)) return {};
   if (program_->layout().resettable) return launch_resettable(stream, values);
   OpenStep own;
-  if (SLIPWAY_RULE(kUpdateFirst) &&
-      (definition_->device->environment().blocking || options_.order == Order::kUpdateFirst)) {
+  if (SLIPWAY_RULE(kUpdateFirst) && (blocking() || options_.order == Order::kUpdateFirst)) {
     // A launch that blocks would wait for an update that comes after it.
-    const auto lock = lock_launches();
-    own.step = begin(stream);
-    own.submitted = false;
-    count(counts_.update_first);
-    try {
-      publish_taken(own, values);
-    } catch (...) {
-      abandon(own.step);
-      throw;
+    {
+      const auto lock = lock_launches_with_slot();
+      own.step = begin(stream, true);
+      own.submitted = false;
+      count(counts_.update_first);
+      try {
+        publish_taken(own, values);
+      } catch (...) {
+        abandon(own.step);
+        throw;
+      }
+      submit(stream, own.step);
     }
-    submit(stream, own.step);
+    stream->settle();
     return {own.step};
   }
   std::list<Update> update;  // made before the step, so that nothing can fail behind it
   {
     auto lock = lock_launches();
     if (options_.updater) update.push_back({0, values});
-    own.step = begin(stream);
-    if (options_.updater) open_begun(own.step, nullptr);
+    own.step = begin(stream, true);
+    if (options_.updater) open_begun(own.step, nullptr, OwedUpdates::kNobody);
     if (!SLIPWAY_RULE(kSubmitInOrder)) lock.unlock();
     SLIPWAY_POINT("begun", program_.get(), own.step, 0);
     submit(stream, own.step);
+    if (!SLIPWAY_RULE(kUpdateFirst)) stream->settle();
     SLIPWAY_POINT("submitted", program_.get(), own.step, 0);
     count(counts_.replay_first);
     if (options_.updater) {  // in the order of the steps: one may wait for the slot of another
@@ -223,7 +229,7 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     own.thread = thread_id();
     own.launched_ns = now_ns();
     try {
-      open(own, stream.get());
+      open(own, stream.get(), own.thread);
     } catch (const std::exception& why) {
       cancel(own.step, cancelled_error(own.step, ErrorCode::kOutOfMemory, why.what()));
     }
@@ -232,20 +238,21 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   return {own.step};
 }
 
-void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on) try {
-  open({step, 0, false, true, thread_id(), now_ns()}, owed_on);
+void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on, std::uint64_t thread) try {
+  open({step, 0, false, true, thread_id(), now_ns()}, owed_on, thread);
 } catch (...) {
   abandon(step);
   throw;
 }
 
-void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on) {
+void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64_t thread) {
   const std::lock_guard lock(mutex_);
   if (over(step.step)) return;
   start_helper();  // the watchdog
   open_.push_back(step);
   try {
-    if (owed_on) owe(*owed_on, step.step);
+    if (owed_on && blocking()) unsettled_.emplace_back(step.step, owed_on->weak_from_this());
+    if (owed_on) owe(*owed_on, step.step, thread);
   } catch (...) {
     open_.pop_back();
     throw;
@@ -256,11 +263,6 @@ void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on) {
 Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publisher publisher) {
   if (!definition_->takes_values()) return launch_plain(stream);
   check_usable(*stream);
-  if (definition_->device->environment().blocking) {
-    throw Error(ErrorCode::kWouldDeadlock, "graph '" + definition_->name +
-                                               "' was launched without values on a device in blocking mode, where a "
-                                               "launch waits for its work; pass the values with the launch");
-  }
   if (program_->layout().resettable) {
     throw Error(ErrorCode::kUnsupported, "graph '" + definition_->name + "' was launched without values on '" +
                                              definition_->device->info().uri +
@@ -270,13 +272,15 @@ Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publ
   std::uint64_t step = 0;
   {
     auto lock = lock_launches();
-    step = begin(stream);
-    open_begun(step, publisher == Publisher::kThisThread ? stream.get() : nullptr);
+    step = begin(stream, false);
+    // In blocking mode others have to know as well: whoever would wait for a step that stands behind this one.
+    const bool mine = publisher == Publisher::kThisThread;
+    open_begun(step, mine || blocking() ? stream.get() : nullptr, mine ? thread_id() : OwedUpdates::kNobody);
     if (!SLIPWAY_RULE(kSubmitInOrder)) lock.unlock();
     SLIPWAY_POINT("begun", program_.get(), step, 0);
     submit(stream, step);
     SLIPWAY_POINT("submitted", program_.get(), step, 0);
-    count(counts_.replay_first);
+    count(blocking() ? counts_.update_first : counts_.replay_first);
   }
   return {step};
 }

@@ -100,21 +100,28 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // On a captured stream: becomes a part of that graph.
   bool embedded(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values);
   void check_values(const std::vector<std::byte>& values) const;
-  std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream);
+  bool blocking() const noexcept { return definition_->device->environment().blocking; }
+  // `settles`: in blocking mode the caller waits for the step.
+  std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream, bool settles);
   void remember(const std::shared_ptr<StreamImpl>& stream);
   // Takes launch_mutex_. Whoever has it may stand in a full ring until work runs that needs a lock of this caller's.
   std::unique_lock<Mutex> lock_launches();
-  // `submitted` is set once the replay is in its stream; it may throw after that, in blocking mode.
-  void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step, bool* submitted = nullptr);
+  // The same when the next step's slot is free: who has to publish an older step may need the lock before.
+  std::unique_lock<Mutex> lock_launches_with_slot();
+  // Into its stream, or the step is abandoned. In blocking mode who waits for it does so without launch_mutex_, which
+  // the publisher of an older step may need.
+  void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
+  // In blocking mode, of a step that was launched open and is published: waits for it, and tells of its failure.
+  void settle_published(std::uint64_t step);
   void submit_side(std::size_t index, std::uint64_t step);
-  // The calling thread owes the step's values from here on.
-  void owe(StreamImpl& stream, std::uint64_t step);
+  // The thread owes the step's values from here on.
+  void owe(StreamImpl& stream, std::uint64_t step, std::uint64_t thread);
   // It has to be published within the watchdog's limit, and is taken off by whoever does.
-  // `owed_on`: the stream that its thread must not wait for meanwhile; null where another thread publishes.
-  void open(const OpenStep& step, StreamImpl* owed_on);
+  // `owed_on`: the stream that `thread` must not wait for meanwhile; null where nobody has to know.
+  void open(const OpenStep& step, StreamImpl* owed_on, std::uint64_t thread);
   // The same for a step that is not submitted yet; on that stream this thread owes it, unless it is null. Abandons it
   // when that fails.
-  void open_begun(std::uint64_t step, StreamImpl* owed_on);
+  void open_begun(std::uint64_t step, StreamImpl* owed_on, std::uint64_t thread);
   // A step that never came into its stream: its number counts as run.
   void abandon(std::uint64_t step);
   // Publishes, and throws what the caller is to be told. `taken` says how far it came.
@@ -143,6 +150,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
                   std::int64_t ended_ns);
   // --- On devices with resettable gates (executable_resettable.cpp) ---
   Step launch_resettable(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values);
+  std::uint64_t submit_both(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values);
   DriverStream& update_stream(UpdateStream& updates, StreamImpl& replay);
   std::uint32_t update_bytes() const;
   void evaluate_all(const std::vector<std::byte>& values);
@@ -182,6 +190,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::mutex mutex_;                     // guards the rest
   std::vector<std::byte> first_values_;  // that values() begins with
   std::vector<OpenStep> open_;
+  std::vector<std::pair<std::uint64_t, std::weak_ptr<StreamImpl>>> unsettled_;  // in blocking mode, of open steps
   std::vector<std::weak_ptr<StreamImpl>> streams_;
   struct Update {
     std::uint64_t step;

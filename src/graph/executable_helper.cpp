@@ -45,6 +45,16 @@ std::unique_lock<Mutex> ExecutableCore::lock_launches() {
   return lock;
 }
 
+std::unique_lock<Mutex> ExecutableCore::lock_launches_with_slot() {
+  for (;;) {
+    std::unique_lock<Mutex> lock = lock_launches();
+    const std::uint64_t next = program_->begun() + 1;
+    if (next <= options_.depth || passed(next - options_.depth)) return lock;
+    lock.unlock();
+    wait_for_slot(next);
+  }
+}
+
 void ExecutableCore::drop() {
   if (definition_->device->forked()) return;  // there is no helper thread, and nobody waits
   std::uint64_t first = 0;
@@ -81,9 +91,9 @@ void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std
   log->span(std::move(entry), nullptr, program_.get());
 }
 
-void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step) {
+void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step, std::uint64_t thread) {
   definition_->device->owed().add(
-      {this, step, &stream, thread_id(), &definition_->name, &definition_->serial.groups.front().name,
+      {this, step, &stream, thread, &definition_->name, &definition_->serial.groups.front().name,
        [](const void* graph, std::uint64_t s) { return static_cast<const ExecutableCore*>(graph)->over(s); }});
 }
 

@@ -70,8 +70,8 @@ void ExecutableCore::wait_for_slot(std::uint64_t step) {
   if (program_->done().wait(needed, device.rules().spin_ns, device.deadline(-1))) return;
   throw Error(ErrorCode::kTimeout, "the values of step " + std::to_string(step) + " of graph '" + definition_->name +
                                        "' found no room: step " + std::to_string(needed) +
-                                       " had not passed within the wait limit. The step stays open; publish it again, "
-                                       "or look for what holds the older one");
+                                       " had not passed within the wait limit; look for what holds the older one, then "
+                                       "publish or launch again");
 }
 
 void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
@@ -186,6 +186,31 @@ void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& v
     throw;
   }
   close_open(step);
+  if (blocking()) settle_published(step);
+}
+
+// Not where it would wait for values that are still to come: whoever publishes those waits for both.
+void ExecutableCore::settle_published(std::uint64_t step) {
+  std::shared_ptr<StreamImpl> stream;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(unsettled_, [&](const auto& open) {
+      if (open.first == step) stream = open.second.lock();
+      return open.first == step || passed(open.first);
+    });
+  }
+  DeviceImpl& device = *definition_->device;
+  if (device.owed().holds_up(this, step, stream.get())) return;
+  {
+    const BlockingScope scope(device.rules());
+    if (!program_->done().wait(step, device.rules().spin_ns, device.deadline(-1))) {
+      throw Error(ErrorCode::kTimeout, "step " + std::to_string(step) + " of graph '" + definition_->name +
+                                           "' was published, and had not passed within the wait limit; look for what "
+                                           "holds its stream, and do not publish it again");
+    }
+  }
+  if (stream) stream->take_failure().throw_if_error();
+  program_->cancellation_of(step).throw_if_error();
 }
 
 }  // namespace slipway::internal

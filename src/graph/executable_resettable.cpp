@@ -147,32 +147,33 @@ void ExecutableCore::submit_wait_for(DriverStream& stream, std::uint64_t step) {
 
 Step ExecutableCore::launch_resettable(const std::shared_ptr<StreamImpl>& stream,
                                        const std::vector<std::byte>& values) {
+  const std::uint64_t step = submit_both(stream, values);
+  stream->settle();
+  return {step};
+}
+
+std::uint64_t ExecutableCore::submit_both(const std::shared_ptr<StreamImpl>& stream,
+                                          const std::vector<std::byte>& values) {
   DeviceImpl& device = *definition_->device;
   const GateTraits gates = device.driver().gates();
-  const bool update_first = SLIPWAY_RULE(kUpdateFirst) && (device.environment().blocking || gates.record_first ||
-                                                           options_.order == Order::kUpdateFirst);
+  const bool update_first =
+      SLIPWAY_RULE(kUpdateFirst) && (blocking() || gates.record_first || options_.order == Order::kUpdateFirst);
   const auto launching = lock_launches();
   if (SLIPWAY_RULE(kFallibleFirst)) evaluate_all(values);
   UpdateStream& updates = device.updates();
   std::unique_lock<Mutex> one;
   if (SLIPWAY_RULE(kOneUpdateAtATime)) one = lock_updates();
   DriverStream& queue = update_stream(updates, *stream);
-  const std::uint64_t step = begin(stream);
+  const std::uint64_t step = begin(stream, true);
   if (draws_) draws_->write(step, next_block_.data());
   SLIPWAY_POINT("prepared", program_.get(), step, 0);
   if (update_first) {
     submit_update(queue, step);
     ++updates.updates;
     SLIPWAY_POINT("update submitted", program_.get(), step, 0);
-    bool submitted = false;
     try {
-      submit(stream, step, &submitted);
+      submit(stream, step);
     } catch (...) {
-      if (submitted) {  // its own failure, which blocking mode tells at once
-        ++updates.replays;
-        submit_wait_for(queue, step);
-        throw;
-      }
       // Gates that are set for a replay that never comes: no step of this graph until recover() has reset them.
       cancel(step,
              cancelled_error(step, ErrorCode::kCancelled, "its values were under way, and its replay was refused"));
@@ -183,10 +184,11 @@ Step ExecutableCore::launch_resettable(const std::shared_ptr<StreamImpl>& stream
     SLIPWAY_POINT("replay submitted", program_.get(), step, 0);
     submit_wait_for(queue, step);
     count(counts_.update_first);
-    return {step};
+    return step;
   }
   if (gates.wait_before && step > 1) submit_wait_for(queue, step - 1);
   submit(stream, step);
+  if (!SLIPWAY_RULE(kUpdateFirst)) stream->settle();
   ++updates.replays;
   SLIPWAY_POINT("replay submitted", program_.get(), step, 0);
   if (!SLIPWAY_RULE(kFallibleFirst)) evaluate_all(values);
@@ -196,7 +198,7 @@ Step ExecutableCore::launch_resettable(const std::shared_ptr<StreamImpl>& stream
   SLIPWAY_POINT("update submitted", program_.get(), step, 0);
   if (!gates.wait_before && SLIPWAY_RULE(kWaitBehindUpdate)) submit_wait_for(queue, step);
   count(counts_.replay_first);
-  return {step};
+  return step;
 }
 
 void ExecutableCore::recover_updates() {

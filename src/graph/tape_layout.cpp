@@ -169,6 +169,12 @@ const std::string& name_of_gate(const DefinitionImpl& definition, std::uint32_t 
 
 TapeLayout lay_out(const DefinitionImpl& definition, std::optional<std::uint32_t> branch) {
   Writer writer(definition);
+  if (definition.takes_values() && !branch && definition.device->environment().blocking) {
+    // One thing after another: nothing of a step runs before all of its values are there.
+    for (std::uint32_t gate = 0; gate <= definition.operations.size(); ++gate) {
+      writer.wait_for(gate, definition.nodes.front().name);
+    }
+  }
   for (const TapeEntry& entry : definition.entries) {
     if (branch && entry.branch != *branch) continue;
     switch (entry.what) {

@@ -14,12 +14,14 @@ using Ids = std::vector<std::uint32_t>;
 class Logging {
  public:
   Logging(Context& c, InstantiateOptions options = {}, std::size_t room = 100)
-      : device(c.device()), stream(device.create_stream()), buffer(make_log(device, stream, room)) {
+      : Logging(c.device(), c.kernel("log_id"), options, room) {}
+  Logging(const Device& on, const Kernel& log_id, InstantiateOptions options = {}, std::size_t room = 100)
+      : device(on), stream(device.create_stream()), buffer(make_log(device, stream, room)) {
     stream.synchronize(kLimit);
     Capture capture(stream, "logging");
     value = capture.parameter<std::uint32_t>("value");
     stream.host_function([counter = counter] { ++*counter; }, "begins");
-    stream.launch(c.kernel("log_id"), {}, buffer, value);
+    stream.launch(log_id, {}, buffer, value);
     graph = capture.end().instantiate(options);
     values = graph.values();
   }
@@ -193,6 +195,37 @@ void waiting_for_ones_own_values_is_refused(Context& c) {
   check_throws(ErrorCode::kWouldDeadlock, {"step 1"}, [&] { l.graph.wait(step, kLimit); });
   l.graph.publish(step, l.with(1));
   check_equal(l.logged(), Ids{1}, "ids");
+}
+
+// One thing after another: nothing of a step runs before its values are there, and who publishes them waits for it.
+void in_blocking_mode_a_step_begins_when_it_is_published(Context& c) {
+  const Device device = c.open("blocking");
+  const Module module = c.load(device);
+  Logging l(device, find_kernel(module, "log_id"));
+  const Step step = l.graph.launch_open(l.stream);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  check_equal(l.begun.load(), 0U, "host functions of a step without values");
+  for (const auto& call : {std::function<void()>([&] { l.stream.fill(l.buffer.address(), 0, 4, 1); }),
+                           std::function<void()>([&] { l.graph.launch(l.stream, l.with(9)); })}) {
+    check_throws(ErrorCode::kWouldDeadlock, {"blocking mode", "step 1"}, call);
+  }
+  const Step second = l.graph.launch_open(l.stream);
+  l.graph.publish(second, l.with(2));  // behind a step that is still open: nobody waits for it
+  check_equal(l.begun.load(), 0U, "host functions of steps behind one without values");
+  l.graph.publish(step, l.with(1));
+  check(l.graph.passed(step), "the step has passed when publish() returns");
+  l.graph.wait(second, kLimit);
+  std::thread publisher;
+  const Step third = l.graph.launch_open(l.stream, Publisher::kOtherThread);
+  const StepValues values = l.with(3);
+  publisher = std::thread([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    l.graph.publish(third, values);
+  });
+  l.graph.launch(l.stream, l.with(4));  // waits for what another thread publishes
+  publisher.join();
+  check_equal(l.logged(), Ids{1, 2, 3, 4}, "ids");
+  check_equal(l.graph.counters().update_first, 4U, "steps whose values came first");
 }
 
 void a_ring_that_is_full_behind_a_gate(Context& c) {
@@ -371,6 +404,7 @@ constexpr Test kTests[] = {
     {"a_cancelled_step_is_skipped_and_recover_goes_on", a_cancelled_step_is_skipped_and_recover_goes_on, kRuns},
     {"the_watchdog_ends_a_step_that_nobody_publishes", the_watchdog_ends_a_step_that_nobody_publishes, kRuns},
     {"waiting_for_ones_own_values_is_refused", waiting_for_ones_own_values_is_refused, kRuns},
+    {"in_blocking_mode_a_step_begins_when_it_is_published", in_blocking_mode_a_step_begins_when_it_is_published, kRuns},
     {"a_ring_that_is_full_behind_a_gate", a_ring_that_is_full_behind_a_gate, kRuns},
     {"a_host_function_that_fails_ends_its_step", a_host_function_that_fails_ends_its_step, kRuns},
     {"a_step_is_cancelled_while_its_host_function_is_out", a_step_is_cancelled_while_its_host_function_is_out, kRuns},

@@ -268,56 +268,6 @@ TEST_P(Steps, DroppedGraphsWithOpenStepsHangNobody) {
   EXPECT_EQ(x, 3);
 }
 
-// B16: where launches block, the values come first.
-TEST(BlockingGraphs, B16PublishFirstAndNeverHang) {
-  for (const char* uri : {"cpu:blocking", "cpu:inline,blocking"}) {
-    const Device device = Device::open(uri);
-    const Stream stream = device.create_stream();
-    const Module module = load(device);
-    std::int32_t x = -1;
-    Capture capture(stream);
-    const auto p = capture.parameter<std::int32_t>("p");
-    stream.launch(module.kernel("put"), {}, &x, p);
-    const ExecutableGraph graph = capture.end().instantiate();
-    StepValues values = graph.values();
-    for (std::int32_t i = 0; i < 3; ++i) {
-      values.set(p, i);
-      graph.launch(stream, values);
-      EXPECT_EQ(x, i);
-    }
-    EXPECT_EQ(graph.counters().update_first, 3u);
-    EXPECT_EQ(graph.counters().replay_first, 0u);
-    expect_error(ErrorCode::kWouldDeadlock, "blocking", [&] { (void)graph.launch_open(stream); });
-  }
-}
-
-// A launch that waits for its work cannot submit the branches behind it.
-TEST(BlockingGraphs, RunTheirBranchesOneAfterAnother) {
-  for (const char* uri : {"cpu:workers=2,blocking", "cpu:inline,blocking"}) {
-    const Device device = Device::open(uri);
-    const Stream stream = device.create_stream(), side = device.create_stream();
-    const Event fork = device.create_event(), join = device.create_event();
-    const Module module = load(device);
-    std::int32_t x = 0, y = 0;
-    Capture capture(stream);
-    const auto p = capture.parameter<std::int32_t>("p");
-    stream.mark(fork);
-    side.wait(fork);
-    side.launch(module.kernel("put"), {}, &x, p);
-    side.mark(join);
-    stream.launch(module.kernel("put"), {}, &y, p);
-    stream.wait(join);
-    const ExecutableGraph graph = capture.end().instantiate();
-    StepValues values = graph.values();
-    for (std::int32_t i = 1; i <= 3; ++i) {
-      values.set(p, i);
-      graph.launch(stream, values);
-      EXPECT_EQ(x, i);
-      EXPECT_EQ(y, i);
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Devices, Steps, ::testing::Values("cpu:inline", "cpu:workers=1", "cpu:workers=2"),
                          [](const auto& param) { return std::to_string(param.index); });
 

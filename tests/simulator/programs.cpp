@@ -8,8 +8,8 @@ namespace slipway::simulator {
 namespace {
 
 // Two steps launched open by one thread, and published by another in the other order.
-std::unique_ptr<World> published_backwards() {
-  auto world = std::make_unique<World>("sim:");
+std::unique_ptr<World> published_backwards(const std::string& uri) {
+  auto world = std::make_unique<World>(uri);
   Steps& steps = world->steps("late", true);
   struct Shared {
     Step first, second;
@@ -25,6 +25,26 @@ std::unique_ptr<World> published_backwards() {
     w.simulation.await([&] { return shared->second.number != 0; });
     steps.publish(shared->second, static_cast<std::int64_t>(shared->second.number));
     steps.publish(shared->first, static_cast<std::int64_t>(shared->first.number));
+  });
+  return world;
+}
+
+// Where launches block: one thread launches behind a step that another launched open and a third one publishes.
+std::unique_ptr<World> waits_for_another() {
+  auto world = std::make_unique<World>("sim:blocking");
+  Steps& steps = world->steps("late", true);
+  const auto open = std::make_shared<Step>();
+  world->before = [open] { *open = {}; };
+  World& w = *world;
+  world->simulation.add_thread("opens", [&steps, open, on = w.stream("main")] { *open = steps.open(on); });
+  world->simulation.add_thread("publishes", [&w, &steps, open] {
+    w.simulation.await([&] { return open->number != 0; });
+    steps.publish(*open, 1);
+  });
+  world->simulation.add_thread("launches", [&w, &steps, open, on = w.stream("another")] {
+    w.simulation.await([&] { return open->number != 0; });
+    steps.launch(on, 2);
+    steps.publish(steps.open(on), 3);
   });
   return world;
 }
@@ -326,12 +346,14 @@ std::unique_ptr<World> two_on_one_stream() {
 
 const std::vector<Program>& programs() {
   static const std::vector<Program> all{
-      {"published backwards", published_backwards},
+      {"published backwards", [] { return published_backwards("sim:"); }},
       {"two threads launch", [] { return two_launch("sim:", {}); }},
       {"two threads launch, one slot", [] { return two_launch("sim:", {.depth = 1}); }},
       {"runs ahead", [] { return runs_ahead("sim:", {.depth = 2}); }},
       {"values first", [] { return two_launch("sim:", {.order = Order::kUpdateFirst}); }},
       {"blocking", [] { return two_launch("sim:blocking", {}); }},
+      {"blocking, published late", [] { return published_backwards("sim:blocking"); }},
+      {"blocking, behind an open step", waits_for_another},
       {"branches", [] { return branches("sim:"); }},
       {"cancelled", cancelled},
       {"events", events},
