@@ -11,10 +11,11 @@ namespace {
 class Selector : public LaunchTest {};
 INSTANTIATE_TEST_SUITE_P(On, Selector, ::testing::Values("cpu:workers=1", "cpu:inline"), uri_name);
 
+constexpr auto kFarSlower = std::chrono::milliseconds(30);  // than any pause of a busy machine within a few trials
 std::atomic<int> g_slow_runs{0}, g_fast_runs{0};
 void slow_double(std::uint32_t* x) {
   g_slow_runs.fetch_add(1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  std::this_thread::sleep_for(kFarSlower);
   *x *= 2;
 }
 void fast_double(std::uint32_t* x) {
@@ -28,7 +29,7 @@ void left_half(std::uint32_t* x) {
   if (x[2] != 0) g_dirty_runs.fetch_add(1);
   x[0] = x[2] == 0 ? 1 : 2;
   ++x[2];
-  std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  std::this_thread::sleep_for(kFarSlower);
 }
 void right_half(std::uint32_t* x) {
   if (x[2] != 0) g_dirty_runs.fetch_add(1);
