@@ -79,6 +79,7 @@ class SLIPWAY_API Generator {
   struct State {
     std::uint64_t seed = 0;
     std::uint64_t offset = 0;  // the next position
+    bool operator==(const State&) const noexcept = default;
   };
 
   explicit Generator(std::uint64_t seed = 0);

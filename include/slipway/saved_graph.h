@@ -25,7 +25,12 @@ namespace slipway {
 constexpr int kSavedGraphFormat = 1;
 
 // With a stream, the contents of the memory are saved too: it is waited for, and memory that was freed is StaleAddress.
+// Random numbers are those that the next step would draw, and stay the same in each step of what is loaded.
 SLIPWAY_API std::string save_graph(const GraphDefinition& definition, const Stream& contents_by = {});
+// The same with a step's values in place of the initial ones, as in a report of what went wrong with them. Runs the
+// operations; what one that refuses the values gives is what it gave in the capture. InvalidNode for another graph's.
+SLIPWAY_API std::string save_graph(const GraphDefinition& definition, const StepValues& values,
+                                   const Stream& contents_by = {});
 
 struct LoadOptions {
   std::vector<Module> modules{};  // where kernels are looked for by name, in this order. A device that runs no

@@ -38,9 +38,10 @@ struct SelfCheckResult {
 // Slipway does not know (a note says so), and what it copies to the host. When they differ, beginnings of the graph are
 // replayed to find the node. Operations are computed once for each run. A conditional node is one node here, whose
 // bodies run as its condition says at that point; FailedPrecondition when the condition lies in memory that Slipway
-// does not know, and would not be put back. Unsupported when a node is a host function or an external operation, which
-// cannot be run again as if nothing had happened. What kernels throw is thrown. Nobody else may use the stream, the
-// graph or its memory meanwhile.
+// does not know, and would not be put back. Random numbers are those that the next step would draw, in each run, and
+// their generators are put back. Unsupported when a node is a host function or an external operation, which cannot be
+// run again as if nothing had happened. What kernels throw is thrown. Nobody else may use the stream, the
+// graph, its memory or its generators meanwhile.
 SLIPWAY_API SelfCheckResult self_check(const ExecutableGraph& graph, const Stream& stream, const StepValues& values,
                                        const SelfCheckOptions& options = {});
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "graph/executable.h"
+#include "graph/graph_access.h"
 
 namespace slipway {
 
@@ -18,12 +19,16 @@ StepValues ExecutableImpl::values() const {
   return values;
 }
 
-const std::vector<std::byte>& ExecutableImpl::bytes_of(const StepValues& values) const {
-  if (values.definition_ == core->shared_definition()) return values.bytes_;
+const std::vector<std::byte>& GraphAccess::bytes_of(const StepValues& values, const DefinitionImpl& of) {
+  if (values.definition_.get() == &of) return values.bytes_;
   throw Error(ErrorCode::kInvalidNode,
               std::string("values of ") +
                   (values.definition_ ? "graph '" + values.definition_->name + "'" : "no graph") +
-                  " were given to graph '" + core->definition().name + "'; use those that its own values() made");
+                  " were given to graph '" + of.name + "'; use those that its own values() made");
+}
+
+const std::vector<std::byte>& ExecutableImpl::bytes_of(const StepValues& values) const {
+  return GraphAccess::bytes_of(values, core->definition());
 }
 
 }  // namespace internal

@@ -32,6 +32,8 @@ struct GraphAccess {
   }
   static const DefinitionImpl* definition(const StepValues& values) { return values.definition_.get(); }
   static std::byte* bytes(StepValues& values) { return values.bytes_.data(); }
+  // InvalidNode when they are not this graph's.
+  static const std::vector<std::byte>& bytes_of(const StepValues& values, const DefinitionImpl& of);
 };
 
 }  // namespace slipway::internal

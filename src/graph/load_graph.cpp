@@ -76,6 +76,11 @@ class GraphReader {
       if (!error.details() || error.details()->sentence.rfind("the saved graph cannot", 0) == 0) throw;
       throw Error(error.code(), std::string("the saved graph cannot be loaded at ") + what + " " +
                                     std::to_string(index) + ": " + error.details()->sentence);
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {  // of an operation that refuses its values
+      throw Error(ErrorCode::kInvalidArgument, std::string("the saved graph cannot be loaded at ") + what + " " +
+                                                   std::to_string(index) + ": " + error.what());
     }
   }
 
@@ -270,11 +275,13 @@ class GraphReader {
       outputs.push_back(read_output(output));
       specs.push_back(outputs.back().spec);
     }
-    if (const JsonValue* same = operation.find("same_as")) {
+    const OperationHandler* handler = options_.operations ? options_.operations->find(name) : nullptr;
+    const JsonValue* same = operation.find("same_as");
+    if (same) (void)same->index(operations_.size());
+    if (same && handler) {
       operations_.push_back(GraphAccess::apply(*capture_, operations_[same->index(operations_.size())], inputs));
-    } else {
-      const OperationHandler* handler = options_.operations ? options_.operations->find(name) : nullptr;
-      if (!handler) require_stand_in("operation", name);
+    } else {  // what stands in for the same operation gives something else in each place
+      if (!handler && !same) require_stand_in("operation", name);
       operations_.push_back(GraphAccess::operation(*capture_, name, inputs, specs,
                                                    handler ? handler->update : stand_in(std::move(outputs))));
     }

@@ -88,6 +88,14 @@ bool uses_only_random(const DefinitionImpl& d) {
   });
 }
 
+void RandomSource::write(const Generator::State& from, std::byte* block) const noexcept {
+  for (const Draw& draw : draws) {
+    const std::uint64_t offset = from.offset + draw.first;
+    std::memcpy(block + draw.seed_at, &from.seed, sizeof from.seed);
+    std::memcpy(block + draw.offset_at, &offset, sizeof offset);
+  }
+}
+
 StepDraws::StepDraws(const std::vector<RandomSource>& sources) : sources_(sources) {
   taken_.reserve(64 * sources_.size());
 }
@@ -103,12 +111,7 @@ void StepDraws::take(std::uint64_t step, std::uint64_t passed) {
 void StepDraws::write(std::uint64_t step, std::byte* block) const {
   const std::lock_guard lock(mutex_);
   for (const Taken& taken : taken_) {
-    if (taken.step != step) continue;
-    for (const RandomSource::Draw& draw : sources_[taken.source].draws) {
-      const std::uint64_t offset = taken.from.offset + draw.first;
-      std::memcpy(block + draw.seed_at, &taken.from.seed, sizeof offset);
-      std::memcpy(block + draw.offset_at, &offset, sizeof offset);
-    }
+    if (taken.step == step) sources_[taken.source].write(taken.from, block);
   }
 }
 

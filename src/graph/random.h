@@ -49,6 +49,9 @@ struct RandomSource {
   std::shared_ptr<GeneratorImpl> generator;
   std::uint64_t count = 0;  // positions of a step
   std::vector<Draw> draws{};
+
+  // What a step draws that begins with the generator in this state.
+  void write(const Generator::State& from, std::byte* block) const noexcept;
 };
 
 struct DefinitionImpl;

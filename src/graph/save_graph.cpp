@@ -8,6 +8,7 @@
 #include "base/hex.h"
 #include "device/handles.h"
 #include "graph/definition.h"
+#include "graph/graph_access.h"
 #include "graph/json_reader.h"
 #include "record/layout.h"
 #include "slipway/saved_graph.h"
@@ -20,8 +21,19 @@ namespace {
 
 class GraphWriter {
  public:
-  GraphWriter(const DefinitionImpl& definition, const Stream& contents_by)
-      : d_(definition), contents_by_(contents_by) {}
+  // `block`: the values, to be completed here.
+  GraphWriter(const DefinitionImpl& definition, std::vector<std::byte> block, const Stream& contents_by)
+      : d_(definition), block_(std::move(block)), contents_by_(contents_by) {
+    for (const RandomSource& source : d_.random) source.write(source.generator->state(), block_.data());
+  }
+
+  void evaluate_all() {
+    try {
+      for (std::size_t i = 0; i < d_.operations.size(); ++i) (void)evaluate(d_, i, block_.data(), {});
+    } catch (...) {
+      // Whoever loads the file gets the same refusal, when he has the operation.
+    }
+  }
 
   std::string write() {
     number_variables();
@@ -117,7 +129,7 @@ class GraphWriter {
       separator = ", ";
       text(out, v.name);
       out += std::string(", \"kind\": \"") + name_of(v.kind) + "\", \"value\": ";
-      value(out, v.kind, d_.initial_block.data() + v.offset, v.size);
+      value(out, v.kind, block_.data() + v.offset, v.size);
       out += v.is_random ? ", \"random\": true}" : "}";
     }
   }
@@ -151,7 +163,7 @@ class GraphWriter {
     else out += std::string("\"argument\", \"kind\": \"") + name_of(v.kind) + "\"";
     if (v.scratch_bytes == 0) {
       out += ", \"value\": ";
-      value(out, v.is_grid ? ArgKind::kBytes : v.kind, d_.initial_block.data() + v.offset, v.size);
+      value(out, v.is_grid ? ArgKind::kBytes : v.kind, block_.data() + v.offset, v.size);
     }
     out += "}";
   }
@@ -313,6 +325,7 @@ class GraphWriter {
   static const Row kRows[5];
 
   const DefinitionImpl& d_;
+  std::vector<std::byte> block_;
   const Stream& contents_by_;
   std::vector<std::uint32_t> number_;                // of each variable in the file
   std::map<std::uint32_t, std::uint32_t> by_place_;  // the same, by where the value lies in the block
@@ -331,14 +344,30 @@ const GraphWriter::Row GraphWriter::kRows[] = {
 }  // namespace
 }  // namespace internal
 
-std::string save_graph(const GraphDefinition& definition, const Stream& contents_by) {
+namespace {
+
+const internal::DefinitionImpl& saved(const GraphDefinition& definition, const Stream& contents_by) {
   const internal::DefinitionImpl& d = internal::deref(definition, "the graph definition");
   d.device->check_usable("saving a graph", d.generation);
   if (contents_by) {
     internal::check_same_device(*d.device, contents_by.impl()->device(), "the stream");
     internal::refuse_captured_stream(*contents_by.impl(), "graph '" + d.name + "' was to be saved with its contents");
   }
-  return internal::GraphWriter(d, contents_by).write();
+  return d;
+}
+
+}  // namespace
+
+std::string save_graph(const GraphDefinition& definition, const Stream& contents_by) {
+  const internal::DefinitionImpl& d = saved(definition, contents_by);
+  return internal::GraphWriter(d, d.initial_block, contents_by).write();
+}
+
+std::string save_graph(const GraphDefinition& definition, const StepValues& values, const Stream& contents_by) {
+  const internal::DefinitionImpl& d = saved(definition, contents_by);
+  internal::GraphWriter writer(d, internal::GraphAccess::bytes_of(values, d), contents_by);
+  writer.evaluate_all();
+  return writer.write();
 }
 
 }  // namespace slipway

@@ -32,25 +32,22 @@ class SelfCheck {
     find_blocks();
     stream_.synchronize(options_.limit);
     start_ = take();
+    draw();
     try {
       compare();
     } catch (...) {
       recover();
+      put_draws_back();
       restore();
       throw;
     }
+    put_draws_back();
     restore();
     return std::move(result_);
   }
 
  private:
   void check_nodes() {
-    if (!definition_.random.empty()) {
-      throw Error(ErrorCode::kUnsupported,
-                  "graph '" + definition_.name +
-                      "' draws random numbers, others in each step, and cannot be compared with "
-                      "itself; check it with values in their place");
-    }
     for (const TapeEntry& entry : definition_.entries) {
       if (entry.what != TapeEntry::What::kRecord) continue;
       const RecordHeader& record = record_of(entry);
@@ -109,6 +106,17 @@ class SelfCheck {
   }
   const RecordHeader& record_of(const TapeEntry& entry) const {
     return *reinterpret_cast<const RecordHeader*>(core_.records() + entry.at);
+  }
+
+  // Every run draws the same: from where the generators are now, to which they are put back.
+  void draw() {
+    for (const RandomSource& source : definition_.random) {
+      generators_.push_back(source.generator->state());
+      source.write(generators_.back(), values_.data());
+    }
+  }
+  void put_draws_back() const {
+    for (std::size_t i = 0; i < generators_.size(); ++i) definition_.random[i].generator->set_state(generators_[i]);
   }
 
   // Where the wait ends with an error the stream may still write there: then it is better lost than freed.
@@ -344,10 +352,11 @@ class SelfCheck {
   ExecutableCore& core_;
   const DefinitionImpl& definition_;
   const Stream& stream_;
-  const std::vector<std::byte> values_;
+  std::vector<std::byte> values_;
   const SelfCheckOptions options_;
   std::vector<AddressMap::Block> blocks_;
   Snapshot start_;
+  std::vector<Generator::State> generators_;
   std::vector<Aligned> record_;
   std::size_t nodes_run_ = 0;
   SelfCheckResult result_;

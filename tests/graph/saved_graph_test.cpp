@@ -211,6 +211,81 @@ TEST_P(Saved, ConditionalNodesAreReadBack) {
   expect_error(ErrorCode::kStaleAddress, "was freed", [&] { graph.launch(stream, graph.values()); });
 }
 
+// A report of what went wrong with these values is one file, also where nobody has the operations.
+TEST_P(Saved, WithTheValuesOfAStep) {
+  const GraphDefinition definition = make();
+  const ExecutableGraph graph = definition.instantiate();
+  StepValues values = graph.values();
+  values.set(definition.parameter<std::int32_t>("n"), 4);
+  values.set(definition.parameter<std::int32_t>("m"), 2);
+  const std::string text = save_graph(definition, values, stream);
+  const auto expected = run(definition, stream, memory);
+  const LoadedGraph loaded = load_graph(device, text, {.modules = {module, own}, .stand_ins = true});
+  const ExecutableGraph again = loaded.definition.instantiate();
+  again.launch(stream, again.values());
+  EXPECT_EQ(contents(stream, loaded.memory[block_of(loaded, 256)]), expected);
+  EXPECT_NE(save_graph(definition, stream), text);
+  EXPECT_EQ(save_graph(definition, graph.values()), save_graph(definition)) << "those are the initial ones";
+  expect_error(ErrorCode::kInvalidNode, "values of graph", [&] { (void)save_graph(definition, again.values()); });
+}
+
+TEST_P(Saved, WithValuesThatAnOperationRefuses) {
+  OperationRegistry known;
+  known.add("even", {.should_handle = {},
+                     .prepare = [](auto) -> std::vector<OutputSpec> { return {OutputSpec::argument(ArgKind::kI32)}; },
+                     .update =
+                         [](OperationCall& call) {
+                           if (call.input<std::int32_t>(0) % 2 != 0) throw std::invalid_argument("it is odd");
+                           call.set(0, call.input<std::int32_t>(0));
+                         }});
+  Capture capture(stream);
+  const auto n = capture.parameter<std::int32_t>("n", 2);
+  const ParameterRef inputs[] = {n};
+  const Operation even = known.declare(capture, "even", inputs).value();
+  stream.launch(module.kernel("put"), {}, at(0), even.output<std::int32_t>(0));
+  const GraphDefinition definition = capture.end();
+  StepValues values = definition.instantiate().values();
+  values.set(n, 3);
+  const std::string text = save_graph(definition, values);
+  // Who has the operation is told what it refuses; who has not replays what it gave before.
+  expect_error(ErrorCode::kInvalidArgument, "at operation 0: it is odd",
+               [&] { (void)load_graph(device, text, {.modules = {module}, .operations = &known}); });
+  const LoadedGraph loaded = load_graph(device, text, {.modules = {module}, .stand_ins = true});
+  const ExecutableGraph graph = loaded.definition.instantiate();
+  graph.launch(stream, graph.values());
+  EXPECT_EQ(contents(stream, loaded.memory[0])[0], 2);
+}
+
+void draw(std::int32_t* out, std::uint64_t seed, std::uint64_t offset) {
+  out[0] = static_cast<std::int32_t>(random_words(seed, offset)[0]);
+}
+
+TEST_P(Saved, WithTheRandomNumbersOfTheNextStep) {
+  const Module kernels = device.load_table({kernel<&draw>("draw")});
+  const Generator generator(5);
+  Capture capture(stream);
+  for (const std::uint64_t i : {0U, 1U}) {
+    const RandomDraw taken = generator.take(stream, 10);
+    stream.launch(kernels.kernel("draw"), {}, at(i), taken.seed, taken.offset);
+  }
+  const GraphDefinition definition = capture.end();
+  const ExecutableGraph graph = definition.instantiate();
+  graph.launch(stream);
+  const std::string text = save_graph(definition);
+  graph.launch(stream);
+  const auto expected = contents(stream, memory);
+  const LoadedGraph loaded = load_graph(device, text, {.modules = {kernels}});
+  ASSERT_EQ(loaded.notes.size(), 4U);
+  EXPECT_NE(loaded.notes[0].find("are those of the file in every step"), std::string::npos);
+  const ExecutableGraph again = loaded.definition.instantiate();
+  for (int step = 0; step < 2; ++step) {
+    again.launch(stream, again.values());
+    const auto now = contents(stream, loaded.memory[0]);
+    EXPECT_EQ(now[0], expected[0]);
+    EXPECT_EQ(now[1], expected[1]);
+  }
+}
+
 TEST_P(Saved, RunOnNullWithStandInsAndNoModules) {
   const Device null = Device::open("null:store");
   const LoadedGraph loaded = load_graph(null, save_graph(make()), {.stand_ins = true});

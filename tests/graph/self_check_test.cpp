@@ -8,13 +8,17 @@ std::atomic<std::int32_t> g_calls{0};
 // No kernel for a graph: what it writes is another number each time.
 void tick(std::int32_t* out) { out[1] = ++g_calls; }
 void one_less(std::int32_t* out) { --out[0]; }
+void draw(std::int32_t* out, std::uint64_t seed, std::uint64_t offset) {
+  out[0] += static_cast<std::int32_t>(random_words(seed, offset)[0] % 1000);
+}
 void drift(float* out) { out[0] = 1.0F + 0.001F * static_cast<float>(g_calls++ % 2); }
 
 class SelfChecks : public GraphOn {
  protected:
   SelfChecks()
       : memory(device.allocate(64)),
-        own(device.load_table({kernel<&tick>("tick"), kernel<&one_less>("one_less"), kernel<&drift>("drift")})) {
+        own(device.load_table(
+            {kernel<&tick>("tick"), kernel<&one_less>("one_less"), kernel<&draw>("draw"), kernel<&drift>("drift")})) {
     stream.fill(memory.address(), 1, 4, 16);
   }
   std::vector<std::int32_t> contents() {
@@ -135,6 +139,38 @@ TEST_P(SelfChecks, ADifferenceInABodyIsThatOfTheConditionalNode) {
   const ExecutableGraph other = second.end().instantiate();
   expect_error(ErrorCode::kFailedPrecondition, "the condition of an 'if' (node 0) lies in memory that Slipway does not",
                [&] { (void)self_check(other, stream, other.values()); });
+}
+
+TEST_P(SelfChecks, RandomNumbersAreThoseOfTheNextStep) {
+  const Generator one(7), two(8);
+  for (const bool differs : {false, true}) {
+    Capture capture(stream);
+    const auto n = capture.parameter<std::int32_t>("n", 4);
+    for (const Generator& generator : {one, two, one}) {
+      const RandomDraw taken = generator.take(stream, 3);
+      stream.launch(own.kernel("draw"), {}, at(0), taken.seed, taken.offset);
+    }
+    if (differs) stream.launch(own.kernel("tick"), {}, at(2));
+    stream.launch(module.kernel("put"), {}, at(1), n);
+    const ExecutableGraph graph = capture.end().instantiate();
+    graph.launch(stream, graph.values());
+    const auto before = contents();
+    const Generator::State state = one.state(), other = two.state();
+    const SelfCheckResult result = self_check(graph, stream, graph.values());
+    EXPECT_EQ(result.equal, !differs) << result.difference;
+    EXPECT_EQ(result.node_name, differs ? "tick" : "");
+    EXPECT_TRUE(one.state() == state && two.state() == other) << "the generators are put back";
+    EXPECT_EQ(contents(), before);
+    std::int32_t wanted = before[0];
+    std::uint64_t next = state.offset;
+    for (const Generator::State& s : {state, other, state}) {
+      const std::uint64_t offset = s.seed == 7 ? next : s.offset;
+      if (s.seed == 7) next += 3;
+      wanted += static_cast<std::int32_t>(random_words(s.seed, offset)[0] % 1000);
+    }
+    graph.launch(stream, graph.values());
+    EXPECT_EQ(contents()[0], wanted) << "the next step draws what it would have drawn";
+  }
 }
 
 TEST_P(SelfChecks, ATolerancePassesWhatIsNear) {
