@@ -294,7 +294,9 @@ struct InstantiateOptions {
   Tier tier = Tier::kAuto;  // Unsupported where the device does not have it
   bool serial = false;   // one branch of a fork after the other, on the replay's own stream, also with several workers
   bool updater = false;  // publish on a thread of the executable's own instead of the one that launches
-  std::chrono::milliseconds watchdog{0};  // a step that is not published for so long is cancelled; 0: the wait limit
+  // A step that is not published for so long is cancelled; 0: the wait limit. Where values are work of the device
+  // (resettable gates) nobody is waited for: a wait for a step that stands still ends with its own limit.
+  std::chrono::milliseconds watchdog{0};
 };
 
 enum class Publisher : std::uint8_t {
@@ -331,9 +333,9 @@ class SLIPWAY_API ExecutableGraph {
   Step launch(const Stream& stream, const StepValues& values) const;
 
   // The same in two parts: the replay runs up to its first gate and waits there for publish(). Unsupported on devices
-  // with resettable gates, which take a replay and its values together. In blocking mode nothing of the step runs before
-  // publish(), which then waits for it, unless it stands behind another step that is still open; what this thread would
-  // wait for meanwhile (work behind the step, another launch of the graph) is refused: WouldDeadlock.
+  // with resettable gates, which take a replay and its values together. In blocking mode nothing of the step runs
+  // before publish(), which then waits for it, unless it stands behind another step that is still open; what this
+  // thread would wait for meanwhile (work behind the step, another launch of the graph) is refused: WouldDeadlock.
   Step launch_open(const Stream& stream, Publisher publisher = Publisher::kThisThread) const;
   void publish(Step step, const StepValues& values) const;
 

@@ -354,8 +354,7 @@ void ExecutableCore::wait(std::uint64_t step, std::int64_t deadline_ns) {
     const BlockingScope scope(device.rules());
     if (!program_->done().wait(step, device.rules().spin_ns, deadline_ns)) {
       throw Error(ErrorCode::kTimeout, "step " + std::to_string(step) + " of graph '" + definition_->name +
-                                           "' had not passed when the wait's limit ran out; wait longer, or look for "
-                                           "values that nobody publishes");
+                                           "' had not passed when the wait's limit ran out; " + what_holds(step));
     }
   }
   program_->cancellation_of(step).throw_if_error();

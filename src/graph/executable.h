@@ -104,6 +104,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // `settles`: in blocking mode the caller waits for the step.
   std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream, bool settles);
   void remember(const std::shared_ptr<StreamImpl>& stream);
+  // Of a step that has not passed, for a sentence: the gate that it waits for, or what to look for.
+  std::string what_holds(std::uint64_t step);
   // Takes launch_mutex_. Whoever has it may stand in a full ring until work runs that needs a lock of this caller's.
   std::unique_lock<Mutex> lock_launches();
   // The same when the next step's slot is free: who has to publish an older step may need the lock before.

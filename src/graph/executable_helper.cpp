@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/executable.h"
+#include "graph/tape_layout.h"
 
 namespace slipway::internal {
 
@@ -24,6 +25,18 @@ GraphCounters ExecutableCore::counters() const {
   c.unchanged = counts_.unchanged.load(std::memory_order_relaxed);
   c.rebinds = counts_.rebinds.load(std::memory_order_relaxed);
   return c;
+}
+
+std::string ExecutableCore::what_holds(std::uint64_t step) {
+  if (program_->layout().resettable) {
+    return "its values are work of the device, so look for what holds its stream or the device's stream of updates";
+  }
+  for (std::uint32_t gate = 0; definition_->takes_values() && gate <= definition_->operations.size(); ++gate) {
+    if (program_->gate(gate).completed() < step) {
+      return "its gate '" + name_of_gate(*definition_, gate) + "' is closed, so look for who has to publish it";
+    }
+  }
+  return "all of its values are there, so wait longer, or look for what holds its stream";
 }
 
 void ExecutableCore::wait_for_cancelled() {
@@ -139,12 +152,12 @@ void ExecutableCore::cancel_late() {
         late = open;
     }
     if (late.step == 0) return;
-    const std::string gate = late.gates_open == 0 ? "values" : definition_->operations[late.gates_open - 1].name;
     last = cancel_locked(
         late.step,
         cancelled_error(late.step, ErrorCode::kTimeout,
-                        "gate '" + gate + "' was not opened within " + std::to_string(limit_ns / 1'000'000) +
-                            " ms by the thread that owed it (thread " + std::to_string(late.thread) + ")"),
+                        "gate '" + name_of_gate(*definition_, late.gates_open) + "' was not opened within " +
+                            std::to_string(limit_ns / 1'000'000) + " ms by the thread that owed it (thread " +
+                            std::to_string(late.thread) + ")"),
         freed);
   }
   end_cancel(late.step, last, freed);

@@ -205,8 +205,8 @@ void ExecutableCore::settle_published(std::uint64_t step) {
     const BlockingScope scope(device.rules());
     if (!program_->done().wait(step, device.rules().spin_ns, device.deadline(-1))) {
       throw Error(ErrorCode::kTimeout, "step " + std::to_string(step) + " of graph '" + definition_->name +
-                                           "' was published, and had not passed within the wait limit; look for what "
-                                           "holds its stream, and do not publish it again");
+                                           "' was published and had not passed within the wait limit; " +
+                                           what_holds(step));
     }
   }
   if (stream) stream->take_failure().throw_if_error();

@@ -222,6 +222,35 @@ TEST_P(Steps, TheWatchdogNamesTheGateThatNobodyOpened) {
   EXPECT_EQ(a.list[0], 1);
 }
 
+TEST_P(Steps, AWaitThatEndsTellsWhatHoldsTheStep) {
+  std::int32_t x = 0;
+  Capture capture(stream, "held");
+  const auto value = capture.parameter<std::int32_t>("value", 1);
+  const Operation checked =
+      capture.operation("checked", {value}, {OutputSpec::argument(ArgKind::kI32)}, [](OperationCall& call) {
+        if (call.input<std::int32_t>(0) < 0) throw std::invalid_argument("no");
+        call.set(0, call.input<std::int32_t>(0));
+      });
+  stream.launch(module.kernel("put"), {}, &x, checked.output<std::int32_t>(0));
+  const ExecutableGraph graph = capture.end().instantiate();
+  const Step step = graph.launch_open(stream, Publisher::kOtherThread);
+  constexpr WaitLimit kShort(20);
+  expect_error(ErrorCode::kTimeout, "its gate 'values' is closed", [&] { graph.wait(step, kShort); });
+  StepValues values = graph.values();
+  values.set(value, -1);
+  expect_error(ErrorCode::kInvalidArgument, "no", [&] { graph.publish(step, values); });
+  expect_error(ErrorCode::kTimeout, "its gate 'checked' is closed", [&] { graph.wait(step, kShort); });
+  graph.cancel(step, "not wanted");
+  graph.recover();
+  testing::Hold hold(device);
+  hold.hold(stream);
+  const Step held = graph.launch(stream, graph.values());
+  expect_error(ErrorCode::kTimeout, "all of its values are there", [&] { graph.wait(held, kShort); });
+  hold.release();
+  graph.wait(held);
+  EXPECT_EQ(x, 1);
+}
+
 TEST_P(Steps, WaitingForOnesOwnUpdateIsRefused) {
   Appending a;
   make(a);
