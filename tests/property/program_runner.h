@@ -85,7 +85,7 @@ class ProgramRunner {
     const bool late = device_.info().driver == "cpu";
     const bool blocking = device_.info().uri.find("blocking") != std::string::npos;
     if (mode.held && !mode.graph && has_conditionals(program)) return false;  // the host would wait for what it holds
-    return (mode.tier != Tier::kReadLate || late) && !(blocking && (mode.open || mode.held));
+    return (mode.tier != Tier::kReadLate || late) && !(blocking && mode.held);
   }
 
   // Runs the steps and returns the memory behind them.
