@@ -92,7 +92,8 @@ void many_steps_published_by_another_thread(Context& c) {
     constexpr std::uint32_t kSteps = 2000;
     Logging l(c, {.depth = 3, .tier = tier}, kSteps);
     std::vector<Step> steps(kSteps);
-    std::atomic<std::uint32_t> launched{0};
+    std::atomic<std::uint32_t> launched{0}, published{0};
+    std::atomic<bool> ended{false};
     std::string problem;
     std::thread publisher([&] {
       std::mt19937 random(7);
@@ -101,12 +102,16 @@ void many_steps_published_by_another_thread(Context& c) {
           wait_until([&] { return launched.load() > i; }, "the launch of a step");
           if (random() % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
           l.graph.publish(steps[i], l.with(i));
+          published.store(i + 1);
         }
       } catch (const std::exception& e) {
         problem = e.what();
       }
+      ended = true;
     });
-    for (std::uint32_t i = 0; i < kSteps; ++i) {
+    constexpr std::uint32_t kAhead = 100;  // so that a slow machine publishes each within the watchdog's limit
+    for (std::uint32_t i = 0; i < kSteps && !ended; ++i) {
+      wait_until([&] { return ended || i < published.load() + kAhead; }, "a step to be published");
       steps[i] = l.graph.launch_open(l.stream, Publisher::kOtherThread);
       launched.store(i + 1);
     }
