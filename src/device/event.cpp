@@ -20,13 +20,16 @@ EventImpl::~EventImpl() {
   device->retired().retire([e = driver_event]() mutable { e.reset(); });
 }
 
-void submit_wait(StreamImpl& stream, DriverEvent& event) {
+bool submit_wait(StreamImpl& stream, DriverEvent& event) {
   EventRecord record{};
   record.header = {sizeof(EventRecord), RecordKind::kEventWait, 0, 0};
   record.event = &event;
-  if (!event.prepare_wait(record)) return stream.check_open();
-  stream.submit(reinterpret_cast<const std::byte*>(&record), sizeof record, "wait",
-                [](StreamCounters& counters) { counters.event_waits.add(); });
+  if (!event.prepare_wait(record)) {
+    stream.check_open();
+    return false;
+  }
+  const auto count = [](StreamCounters& counters) { counters.event_waits.add(); };
+  return stream.submit_unsettled([] {}, reinterpret_cast<const std::byte*>(&record), sizeof record, "wait", count) != 0;
 }
 
 }  // namespace internal

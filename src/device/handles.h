@@ -68,8 +68,8 @@ class EventImpl {
   std::uint64_t marks = 0;
 };
 
-// Submits a wait of the stream for whatever the driver's event says; both of one device.
-void submit_wait(StreamImpl& stream, DriverEvent& event);
+// Submits a wait of the stream for whatever the driver's event says; both of one device. True: settle() is to follow.
+bool submit_wait(StreamImpl& stream, DriverEvent& event);
 
 // The handle's object, or InvalidArgument naming what was not given.
 template <class Handle>

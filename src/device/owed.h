@@ -26,6 +26,10 @@ class OwedUpdates {
     const std::string* gate_name;
     // Has the step passed, or been cancelled, by whomever? It comes by itself then, and nothing is owed.
     bool (*is_over)(const void* graph, std::uint64_t step);
+    bool published = false;  // it only passes on that it waits for one that is not
+    bool reached = false;    // of the present look
+
+    bool over() const { return is_over(graph, step); }
 
     std::string what() const {
       return "step " + std::to_string(step) + " of graph '" + *graph_name + "' (gate '" + *gate_name + "')";
@@ -43,42 +47,69 @@ class OwedUpdates {
     std::erase_if(owed_, [&](const Owed& o) { return o.graph == graph && o.step >= first && o.step <= last; });
     count_.store(owed_.size(), std::memory_order_release);
   }
-  // Would a step of this graph on this stream wait for one that is owed, by whomever?
-  bool holds_up(const void* graph, std::uint64_t step, const void* stream) const {
+  // The step is published. Does it wait for one that is not, by whomever? Then it is kept until it has passed.
+  bool publish(const void* graph, std::uint64_t step) {
     const std::lock_guard lock(mutex_);
-    return std::any_of(owed_.begin(), owed_.end(), [&](const Owed& o) {
-      return (o.graph == graph ? o.step < step : o.stream == stream) && !o.is_over(o.graph, o.step);
-    });
+    std::erase_if(owed_, [](const Owed& o) { return o.published && o.over(); });
+    const auto own =
+        std::find_if(owed_.begin(), owed_.end(), [&](const Owed& o) { return o.graph == graph && o.step == step; });
+    bool held_up = false;
+    if (own != owed_.end()) {
+      own->published = true;
+      held_up = find([&](const Owed& o) { return &o == &*own; }, [](const Owed&) { return true; }) != nullptr;
+      if (!held_up) owed_.erase(own);
+    }
+    count_.store(owed_.size(), std::memory_order_release);
+    return held_up;
   }
   // WouldDeadlock when this thread owes an update to something on the stream (null: on any).
-  Status check(const void* stream, const char* what) const {
+  Status check(const void* stream, const char* what) {
     if (count_.load(std::memory_order_acquire) == 0) return {};
     const std::uint64_t me = thread_id();
     const std::lock_guard lock(mutex_);
-    for (const Owed& owed : owed_) {
-      if (owed.thread != me || (stream && owed.stream != stream) || owed.is_over(owed.graph, owed.step)) continue;
-      return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed.what() +
+    if (const Owed* owed = find([&](const Owed& o) { return !stream || o.stream == stream; },
+                                [&](const Owed& o) { return o.thread == me; })) {
+      return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed->what() +
                                              ", whose values this very thread owes; publish them first, or launch with "
                                              "Publisher::kOtherThread when another thread will"};
     }
     return {};
   }
   // The same for one step of a graph and those before it.
-  Status check_step(const void* graph, std::uint64_t step, const char* what) const {
+  Status check_step(const void* graph, std::uint64_t step, const char* what) {
     if (count_.load(std::memory_order_acquire) == 0) return {};
     const std::uint64_t me = thread_id();
     const std::lock_guard lock(mutex_);
-    for (const Owed& owed : owed_) {
-      if (owed.thread != me || owed.graph != graph || owed.step > step || owed.is_over(graph, owed.step)) continue;
-      return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed.what() +
+    if (const Owed* owed = find([&](const Owed& o) { return o.graph == graph && o.step <= step; },
+                                [&](const Owed& o) { return o.thread == me; })) {
+      return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed->what() +
                                              ", whose values this very thread owes; publish them first"};
     }
     return {};
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<Owed> owed_;
+  static bool stands_behind(const Owed& o, const Owed& front) {
+    return o.graph == front.graph ? front.step < o.step : front.stream == o.stream;
+  }
+  // The oldest that is not published, meets `wanted`, and is one of `roots` or in front of one. Under the mutex; what
+  // stands in front was added before.
+  template <class Roots, class Wanted>
+  const Owed* find(Roots&& roots, Wanted&& wanted) {
+    const Owed* found = nullptr;
+    for (std::size_t i = owed_.size(); i-- > 0;) {
+      Owed& o = owed_[i];
+      o.reached = roots(o);
+      for (std::size_t k = i + 1; k < owed_.size() && !o.reached; ++k)
+        o.reached = owed_[k].reached && stands_behind(owed_[k], o);
+      o.reached = o.reached && !o.over();
+      if (o.reached && !o.published && wanted(o)) found = &o;
+    }
+    return found;
+  }
+
+  std::mutex mutex_;
+  std::vector<Owed> owed_;  // in the order in which they were launched
   std::atomic<std::size_t> count_{0};
 };
 

@@ -243,14 +243,17 @@ void Stream::mark(const Event& event) const {
   internal::EventRecord record{};
   record.header = {sizeof record, RecordKind::kEventMark, 0, 0};
   record.event = e.driver_event.get();
-  const std::lock_guard lock(e.mutex);
+  stream.check_settling();
+  std::unique_lock lock(e.mutex);
   if (const auto target = stream.capture()) return target->mark(stream, e);
   if (const auto target = e.captured_by.lock()) target->refuse_event("marking it on a stream that is not captured");
   e.captured_by.reset();
   record.mark = ++e.marks;
-  const std::uint64_t sequence = stream.submit(internal::bytes_of(record), sizeof record, "mark",
-                                               [](StreamCounters& counters) { counters.event_marks.add(); });
+  const std::uint64_t sequence = stream.submit_unsettled([] {}, internal::bytes_of(record), sizeof record, "mark",
+                                                         [](StreamCounters& counters) { counters.event_marks.add(); });
   e.driver_event->marked(stream.driver_stream(), sequence);
+  lock.unlock();  // whoever is waited for may look at the event
+  stream.settle();
 }
 
 void Stream::wait(const Event& event) const {
@@ -258,11 +261,14 @@ void Stream::wait(const Event& event) const {
   internal::EventImpl& e = deref(event, "the event");
   check_same_device(stream.device(), *e.device, "the event");
   stream.device().check_usable("an event wait", e.generation);
-  const std::lock_guard lock(e.mutex);
+  stream.check_settling();
+  std::unique_lock lock(e.mutex);
   if (const auto target = stream.capture()) return target->wait(stream, e);
   // A mark inside a capture brings the waiting stream into it.
   if (const auto target = e.captured_by.lock()) return target->wait(stream, e);
-  submit_wait(stream, *e.driver_event);
+  const bool submitted = submit_wait(stream, *e.driver_event);
+  lock.unlock();  // whoever is waited for may look at the event
+  if (submitted) stream.settle();
 }
 
 void Stream::synchronize(WaitLimit limit) const {

@@ -173,6 +173,8 @@ void StreamImpl::settle() {
   if ((sink_->slow_flags() & kSlowBlocking) == 0) return;
   note(Reason::kBlockingMode, {});
   finish(device_->deadline(-1));  // no capture forbids it, since the caller did not ask for it
+  // Another thread was told first, and what this one submitted was skipped.
+  if ((sink_->slow_flags() & kSlowFailed) != 0) driver_->failure().throw_if_error();
 }
 
 std::uint64_t StreamImpl::internal_mark(std::int64_t deadline_ns) {

@@ -31,7 +31,7 @@ void Hold::hold(const Stream& stream) {
   check_same_device(*impl_->device, s.device(), "the stream");
   s.device().check_usable("a hold", s.generation());
   s.refuse_captured("a hold");
-  submit_wait(s, *impl_->hold);
+  (void)submit_wait(s, *impl_->hold);  // in blocking mode too it is what follows that waits
 }
 
 void Hold::release() {

@@ -88,7 +88,7 @@ void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
 std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream, bool settles) {
   watched_->check(freed_seen_, definition_->name).throw_if_error();
   const std::uint64_t next = program_->begun() + 1;
-  const OwedUpdates& owed = definition_->device->owed();
+  OwedUpdates& owed = definition_->device->owed();
   if (settles && blocking()) {
     stream->check_settling();
     owed.check_step(this, next, "launching another step in blocking mode").throw_if_error();
@@ -164,6 +164,11 @@ bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const s
   return true;
 }
 
+void ExecutableCore::settle(StreamImpl& stream, std::uint64_t step) {
+  stream.settle();
+  if (blocking()) program_->cancellation_of(step).throw_if_error();
+}
+
 Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
   check_usable(*stream);
   if (embedded(stream, definition_->initial_block)) return {};
@@ -173,7 +178,7 @@ Step ExecutableCore::launch_plain(const std::shared_ptr<StreamImpl>& stream) {
     step = begin(stream, true);
     submit(stream, step);
   }
-  stream->settle();
+  settle(*stream, step);
   return {step};
 }
 
@@ -199,7 +204,7 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
       }
       submit(stream, own.step);
     }
-    stream->settle();
+    settle(*stream, own.step);
     return {own.step};
   }
   std::list<Update> update;  // made before the step, so that nothing can fail behind it
@@ -251,7 +256,10 @@ void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64
   start_helper();  // the watchdog
   open_.push_back(step);
   try {
-    if (owed_on && blocking()) unsettled_.emplace_back(step.step, owed_on->weak_from_this());
+    if (owed_on && blocking()) {
+      std::erase_if(unsettled_, [&](const auto& earlier) { return passed(earlier.first); });
+      unsettled_.emplace_back(step.step, owed_on->weak_from_this());
+    }
     if (owed_on) owe(*owed_on, step.step, thread);
   } catch (...) {
     open_.pop_back();

@@ -114,7 +114,10 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // the publisher of an older step may need.
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
   // In blocking mode, of a step that was launched open and is published: waits for it, and tells of its failure.
-  void settle_published(std::uint64_t step);
+  void settle_published(std::uint64_t step, bool held_up);
+  std::shared_ptr<StreamImpl> take_unsettled(std::uint64_t step);  // null: it has none any more
+  // In blocking mode waits for a step that was submitted, and tells of its failure, also where another was told first.
+  void settle(StreamImpl& stream, std::uint64_t step);
   void submit_side(std::size_t index, std::uint64_t step);
   // The thread owes the step's values from here on.
   void owe(StreamImpl& stream, std::uint64_t step, std::uint64_t thread);

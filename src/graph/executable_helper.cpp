@@ -62,7 +62,7 @@ std::unique_lock<Mutex> ExecutableCore::lock_launches_with_slot() {
   for (;;) {
     std::unique_lock<Mutex> lock = lock_launches();
     const std::uint64_t next = program_->begun() + 1;
-    if (next <= options_.depth || passed(next - options_.depth)) return lock;
+    if (next <= options_.depth || passed(next - options_.depth) || program_->cancelled(next)) return lock;
     lock.unlock();
     wait_for_slot(next);
   }

@@ -183,24 +183,35 @@ void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& v
     publish_taken(taken, values);
   } catch (...) {
     put_back(taken);
+    // In-line the step has run, and its failure is told here.
+    if (over(step)) {
+      if (const auto stream = take_unsettled(step)) (void)stream->take_failure();
+    }
     throw;
   }
-  close_open(step);
-  if (blocking()) settle_published(step);
-}
-
-// Not where it would wait for values that are still to come: whoever publishes those waits for both.
-void ExecutableCore::settle_published(std::uint64_t step) {
-  std::shared_ptr<StreamImpl> stream;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(unsettled_, [&](const auto& open) {
-      if (open.first == step) stream = open.second.lock();
-      return open.first == step || passed(open.first);
-    });
+    std::erase_if(open_, [&](const OpenStep& open) { return open.step == step; });
   }
+  const bool held_up = definition_->device->owed().publish(this, step);
+  if (blocking()) settle_published(step, held_up);
+}
+
+std::shared_ptr<StreamImpl> ExecutableCore::take_unsettled(std::uint64_t step) {
+  std::shared_ptr<StreamImpl> stream;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(unsettled_, [&](const auto& open) {
+    if (open.first == step) stream = open.second.lock();
+    return open.first == step;
+  });
+  return stream;
+}
+
+// Not where it would wait for values that are still to come: its failure is then told by the next call that waits.
+void ExecutableCore::settle_published(std::uint64_t step, bool held_up) {
+  const std::shared_ptr<StreamImpl> stream = take_unsettled(step);
+  if (held_up) return;
   DeviceImpl& device = *definition_->device;
-  if (device.owed().holds_up(this, step, stream.get())) return;
   {
     const BlockingScope scope(device.rules());
     if (!program_->done().wait(step, device.rules().spin_ns, device.deadline(-1))) {
@@ -209,8 +220,9 @@ void ExecutableCore::settle_published(std::uint64_t step) {
                                            what_holds(step));
     }
   }
-  if (stream) stream->take_failure().throw_if_error();
-  program_->cancellation_of(step).throw_if_error();
+  const Status failure = program_->cancellation_of(step);  // its own, not that of work behind it
+  if (!failure.ok() && stream) (void)stream->take_failure();
+  failure.throw_if_error();
 }
 
 }  // namespace slipway::internal

@@ -148,7 +148,7 @@ void ExecutableCore::submit_wait_for(DriverStream& stream, std::uint64_t step) {
 Step ExecutableCore::launch_resettable(const std::shared_ptr<StreamImpl>& stream,
                                        const std::vector<std::byte>& values) {
   const std::uint64_t step = submit_both(stream, values);
-  stream->settle();
+  settle(*stream, step);
   return {step};
 }
 

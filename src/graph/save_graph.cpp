@@ -28,10 +28,15 @@ class GraphWriter {
   }
 
   void evaluate_all() {
-    try {
-      for (std::size_t i = 0; i < d_.operations.size(); ++i) (void)evaluate(d_, i, block_.data(), {});
-    } catch (...) {
-      // Whoever loads the file gets the same refusal, when he has the operation.
+    for (std::size_t i = 0; i < d_.operations.size(); ++i) {
+      const std::vector<std::byte> before = block_;
+      try {
+        (void)evaluate(d_, i, block_.data(), {});
+      } catch (const std::bad_alloc&) {
+        throw;
+      } catch (...) {
+        block_ = before;  // whoever loads the file gets the same refusal, when he has the operation
+      }
     }
   }
 

@@ -160,6 +160,101 @@ TEST_P(Blocking, SeveralStepsArePublishedInAnyOrder) {
   EXPECT_EQ(appended(), (List{1, 2, 3}));
 }
 
+// Who publishes waits for what it published, whatever stands behind it.
+TEST_P(Blocking, AnOpenStepBehindHoldsUpNobody) {
+  const auto a = make("a"), b = make("b");
+  for (int i = 0; i < 20; ++i) {
+    const Step first = a->graph.launch_open(stream), second = b->graph.launch_open(stream);
+    a->graph.publish(first, a->with(1));
+    EXPECT_TRUE(a->graph.passed(first));
+    b->graph.publish(second, b->with(2));
+    EXPECT_TRUE(b->graph.passed(second));
+  }
+  a->fails = 1;
+  const Step first = a->graph.launch_open(stream), second = b->graph.launch_open(stream);
+  expect_error(ErrorCode::kKernelFailed, "boom", [&] { a->graph.publish(first, a->with(1)); });
+  expect_error(ErrorCode::kKernelFailed, "boom", [&] { b->graph.publish(second, b->with(2)); });
+}
+
+// A step that is published and stands behind one of this thread's is not to be waited for either, nor what is behind
+// it.
+TEST_P(Blocking, WhatIsHeldUpHoldsUpOthers) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto a = make("a", {.depth = 4}), b = make("b", {.depth = 4});
+  {
+    const Step first = a->graph.launch_open(stream), second = a->graph.launch_open(other);
+    a->graph.publish(second, a->with(2));
+    expect_error(ErrorCode::kWouldDeadlock, "step 1 of graph 'a'", [&] { other.host_function([] {}); });
+    expect_error(ErrorCode::kWouldDeadlock, "step 1 of graph 'a'", [&] { other.synchronize(); });
+    a->graph.publish(first, a->with(1));
+    other.synchronize();
+  }
+  {
+    const Step first = a->graph.launch_open(stream);
+    const Step second = b->graph.launch_open(stream), third = b->graph.launch_open(other);
+    b->graph.publish(second, b->with(4));
+    b->graph.publish(third, b->with(5));
+    expect_error(ErrorCode::kWouldDeadlock, "of graph 'a'", [&] { b->graph.launch(other, b->with(6)); });
+    a->graph.publish(first, a->with(3));
+    other.synchronize();
+  }
+  Step first, second;
+  {
+    const Stream gone = device.create_stream();
+    first = a->graph.launch_open(gone);
+    second = b->graph.launch_open(gone);
+  }
+  b->graph.publish(second, b->with(7));
+  a->graph.publish(first, a->with(6));
+  b->graph.wait(second);
+  EXPECT_EQ(appended(), (List{1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+// Each is told of what became of its own, whoever looks first.
+TEST_P(Blocking, FailuresAreToldToWhoseTheyAre) {
+  for (int i = 0; i < 10; ++i) {
+    const auto g = make("shared", {.depth = 4});
+    g->fails = 1;
+    const Step step = g->graph.launch_open(stream, Publisher::kOtherThread);
+    std::thread publisher([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      expect_error(ErrorCode::kKernelFailed, "boom", [&] { g->graph.publish(step, g->with(1)); });
+    });
+    expect_error(ErrorCode::kKernelFailed, "boom", [&] { g->graph.launch(stream, g->with(2)); });
+    publisher.join();
+    g->graph.recover();
+    stream.recover();
+    g->fails = 0;
+    const Step good = g->graph.launch_open(stream, Publisher::kOtherThread);
+    std::thread submitter([&] {
+      expect_error(ErrorCode::kKernelFailed, "other",
+                   [&] { stream.host_function([] { throw std::runtime_error("other"); }); });
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_NO_THROW(g->graph.publish(good, g->with(3)));
+    submitter.join();
+    stream.recover();
+  }
+}
+
+TEST_P(Blocking, AnEventWhoseMarkWaitsCanBeLookedAt) {
+  const auto g = make("g");
+  const Event event = device.create_event(), earlier = device.create_event();
+  other.mark(earlier);
+  const Step step = g->graph.launch_open(stream, Publisher::kOtherThread);
+  std::thread marks([&] { stream.mark(event); }), waits([&] { stream.wait(earlier); });
+  std::this_thread::sleep_for(kAWhile);
+  const auto begin = std::chrono::steady_clock::now();
+  (void)event.query();
+  EXPECT_TRUE(earlier.query());
+  g->graph.publish(step, g->with(1));
+  marks.join();
+  waits.join();
+  EXPECT_TRUE(event.query());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
 // A launch that waits for what another thread is to publish holds nothing that this thread needs.
 TEST_P(Blocking, AnotherThreadPublishesWhatALaunchWaitsFor) {
   for (const unsigned depth :
@@ -190,6 +285,7 @@ TEST_P(Blocking, AFailureIsToldByTheCallThatPublishes) {
   const Step step = g->graph.launch_open(stream);
   EXPECT_EQ(g->begun, 0);
   expect_error(ErrorCode::kKernelFailed, "boom", [&] { g->graph.publish(step, g->with(1)); });
+  stream.synchronize();  // it was told once
   expect_error(ErrorCode::kKernelFailed, "boom", [&] { stream.host_function([] {}); });
   g->graph.recover();
   g->fails = 0;

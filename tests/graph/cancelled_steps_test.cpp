@@ -173,5 +173,30 @@ TEST(CancelledSteps, OnlyWhatWasLaunchedCanBeCancelled) {
   EXPECT_EQ(r.list[0], 1);
 }
 
+// Also where it would first wait for a slot.
+TEST(CancelledSteps, ALaunchOfACancelledGraphIsRefusedAtOnce) {
+  const Device device = Device::open("cpu:workers=1,wait_limit_ms=20000");
+  const Stream stream = device.create_stream();
+  const Module module = load(device);
+  std::int32_t x = 0;
+  const auto make = [&](const char* name, const InstantiateOptions& options) {
+    Capture capture(stream, name);
+    stream.launch(module.kernel("put"), {}, &x, capture.parameter<std::int32_t>("p", 1));
+    return capture.end().instantiate(options);
+  };
+  const ExecutableGraph front = make("front", {});
+  const ExecutableGraph graph = make("cancelled", {.depth = 1, .order = Order::kUpdateFirst});
+  const Step open = front.launch_open(stream), step = graph.launch_open(stream, Publisher::kOtherThread);
+  graph.cancel(step, "no");
+  const auto begin = std::chrono::steady_clock::now();
+  expect_error(ErrorCode::kCancelled, "until recover()", [&] { graph.launch(stream, graph.values()); });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  front.publish(open, front.values());
+  graph.recover();
+  graph.launch(stream, graph.values());
+  stream.synchronize();
+  EXPECT_EQ(x, 1);
+}
+
 }  // namespace
 }  // namespace slipway::graph_tests

@@ -235,8 +235,8 @@ TEST_P(Saved, WithValuesThatAnOperationRefuses) {
                      .prepare = [](auto) -> std::vector<OutputSpec> { return {OutputSpec::argument(ArgKind::kI32)}; },
                      .update =
                          [](OperationCall& call) {
-                           if (call.input<std::int32_t>(0) % 2 != 0) throw std::invalid_argument("it is odd");
                            call.set(0, call.input<std::int32_t>(0));
+                           if (call.input<std::int32_t>(0) % 2 != 0) throw std::invalid_argument("it is odd");
                          }});
   Capture capture(stream);
   const auto n = capture.parameter<std::int32_t>("n", 2);
