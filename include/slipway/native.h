@@ -10,7 +10,7 @@ struct NativeQueue {
   // Has `call(data)` run behind all that was submitted, on a thread of its own, and then, once it cannot be called any
   // more, `destroy(data)` if there is such. In a graph that is once per replay, and when the graph is gone. The two
   // may not call Slipway. 0: taken; else nothing was done and `data` stays the caller's. Any thread; the stream's
-  // handle must be kept until it returns.
+  // handle must be kept until it returns. It waits for room only, also in blocking mode.
   int (*enqueue)(NativeQueue* queue, void (*call)(void* data), void* data, void (*destroy)(void* data));
 };
 

@@ -109,11 +109,12 @@ Status StreamImpl::take(std::unique_ptr<HostFunction>& work) {
   record.payload = work.get();
   static_assert(sizeof record % kRecordAlignment == 0);
   try {
-    submit_owning([&] { (void)work.release(); }, reinterpret_cast<const std::byte*>(&record), sizeof record, work->name,
-                  [](StreamCounters& counters) { counters.host_functions.add(); });
+    // Not waited for in blocking mode: whoever put it there is told nothing, and holds a lock that dropping the stream
+    // needs. The next call that waits tells of its failure.
+    submit_unsettled([&] { (void)work.release(); }, reinterpret_cast<const std::byte*>(&record), sizeof record,
+                     work->name, [](StreamCounters& counters) { counters.host_functions.add(); });
   } catch (const Error& error) {
-    // Blocking mode tells of the work's own failure here, and the work is gone.
-    if (work) return Status(*error.details());
+    return Status(*error.details());
   }
   return {};
 }

@@ -238,6 +238,24 @@ TEST_P(Blocking, FailuresAreToldToWhoseTheyAre) {
   }
 }
 
+// Whoever puts it on the native queue has no call that could tell him of it.
+TEST_P(Blocking, WorkOfOthersIsNotWaitedFor) {
+  const auto g = make("g");
+  static std::atomic<int> runs;
+  runs = 0;
+  const Step step = g->graph.launch_open(stream);
+  auto* queue = static_cast<NativeQueue*>(stream.native_handle());
+  ASSERT_NE(queue, nullptr);
+  EXPECT_EQ(queue->enqueue(
+                queue, [](void*) { ++runs; }, nullptr, nullptr),
+            0);
+  stream = Stream();  // waits for nothing
+  EXPECT_EQ(runs, 0) << "it lies behind the open step";
+  g->graph.publish(step, g->with(1));
+  device.synchronize();
+  EXPECT_EQ(runs, 1);
+}
+
 TEST_P(Blocking, AnEventWhoseMarkWaitsCanBeLookedAt) {
   const auto g = make("g");
   const Event event = device.create_event(), earlier = device.create_event();
