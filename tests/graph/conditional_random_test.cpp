@@ -8,8 +8,6 @@
 namespace slipway::graph_tests {
 namespace {
 
-void step_down(std::int32_t* value) { --value[0]; }
-
 std::uint32_t number_from(const char* name, std::uint32_t otherwise) {
   const char* text = std::getenv(name);
   return text ? static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10)) : otherwise;

@@ -10,7 +10,6 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-void step_down(std::int32_t* value) { --value[0]; }
 // 1 until the flag is raised.
 void poll(Flag flag, std::int32_t* goes_on) { goes_on[0] = flag.value->load() == 0 ? 1 : 0; }
 void throw_at(const std::int32_t* value, std::int32_t at) {

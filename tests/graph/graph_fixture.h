@@ -20,6 +20,7 @@ inline void put(std::int32_t* out, std::int32_t value) { out[0] = value; }
 inline void append(std::int32_t* list, std::int32_t value) { list[++list[0]] = value; }
 inline void count(const Block&, std::int32_t* counter) { ++counter[0]; }
 inline void sum(std::int32_t* out, const std::int32_t* a, const std::int32_t* b) { out[0] = a[0] + b[0]; }
+inline void step_down(std::int32_t* value) { --value[0]; }
 inline void throws(std::int32_t*) { throw std::runtime_error("boom"); }
 struct Flag {
   std::atomic<int>* value;

@@ -256,17 +256,17 @@ TEST_P(Saved, WithValuesThatAnOperationRefuses) {
   EXPECT_EQ(contents(stream, loaded.memory[0])[0], 2);
 }
 
-void draw(std::int32_t* out, std::uint64_t seed, std::uint64_t offset) {
+void put_word(std::int32_t* out, std::uint64_t seed, std::uint64_t offset) {
   out[0] = static_cast<std::int32_t>(random_words(seed, offset)[0]);
 }
 
 TEST_P(Saved, WithTheRandomNumbersOfTheNextStep) {
-  const Module kernels = device.load_table({kernel<&draw>("draw")});
+  const Module kernels = device.load_table({kernel<&put_word>("put_word")});
   const Generator generator(5);
   Capture capture(stream);
   for (const std::uint64_t i : {0U, 1U}) {
     const RandomDraw taken = generator.take(stream, 10);
-    stream.launch(kernels.kernel("draw"), {}, at(i), taken.seed, taken.offset);
+    stream.launch(kernels.kernel("put_word"), {}, at(i), taken.seed, taken.offset);
   }
   const GraphDefinition definition = capture.end();
   const ExecutableGraph graph = definition.instantiate();
