@@ -28,13 +28,12 @@ OpenClStream::Outcome OpenClStream::pass_condition(const ConditionRecord& condit
     Status status = enqueue_copy(*context_, queue_, read_of(condition, *condition_), nullptr, command.event);
     if (status.ok()) {
       condition_read_ = command.event.share();
+      command.written = condition_;
       progress_.add(std::move(command));
       flush();
       // Who waits for the stream has to be told of the rest, so the callback is no luxury here.
       if (execution_status(context_->cl, condition_read_) > kClComplete)
         status = when_ended(condition_read_, shared_->service, &OpenClStream::go_on, 0, condition_);
-      // The device still writes to it; it is better lost than freed too early.
-      if (!status.ok()) (void)new std::shared_ptr<std::uint64_t>(condition_);
     }
     if (!status.ok()) {
       fail_record(status, sequence, name_of_condition(condition.header.flags), record.program->name());

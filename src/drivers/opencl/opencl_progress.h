@@ -92,6 +92,7 @@ struct ClInFlight {
   const KernelCode* code = nullptr;  // launches; kept alive by the front door until the record has passed
   const char* what = "";             // "a copy", for errors
   void* staging = nullptr;           // freed with it
+  std::shared_ptr<void> written{};   // likewise: where the device writes meanwhile
   std::uint64_t staged_bytes = 0;    // counted in the device's staged_bytes
   std::int64_t enqueued_ns = 0;      // 0: not for the timeline
   std::uint64_t source = 0;          // waits: the stream and mark that is waited for
