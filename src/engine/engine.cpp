@@ -31,6 +31,8 @@ class DrainScope {
 
 constexpr std::int64_t kEndLimit_ns = 10'000'000'000;  // for workers that have run nothing yet
 
+constexpr unsigned kTurnsPerClock = 16;  // looks around between two looks at the clock
+
 std::size_t bucket_of(const Lane& lane) noexcept { return static_cast<std::size_t>(lane.priority()) + 1; }
 
 }  // namespace
@@ -95,11 +97,10 @@ void Engine::release_lane(Lane* lane) {  // by destructors: acquire_lane() has m
 }
 
 void Engine::kick(Lane& lane) {
-  ConsumerState expected = ConsumerState::kDetached;
+  if (!lane.take_detached()) return;
   if (is_inline()) {
-    if (!lane.state().compare_exchange_strong(expected, ConsumerState::kRunning, std::memory_order_seq_cst)) return;
     if (t_draining == this) {
-      lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+      lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
       push_ready(lane);
       return;
     }
@@ -110,12 +111,12 @@ void Engine::kick(Lane& lane) {
     if (ready_count_.load(std::memory_order_seq_cst) != 0) drain_inline();
     return;
   }
-  if (!lane.state().compare_exchange_strong(expected, ConsumerState::kReady, std::memory_order_seq_cst)) return;
+  lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
   push_ready(lane);
 }
 
 void Engine::make_ready(Lane& lane) {
-  lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+  lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
   push_ready(lane);
   if (is_inline()) drain_inline();
 }
@@ -142,7 +143,7 @@ Lane* Engine::take_ready() {
     Lane* lane = queue.pop();
     if (!lane) continue;
     ready_count_.fetch_sub(1, std::memory_order_relaxed);
-    lane->state().store(ConsumerState::kRunning, std::memory_order_relaxed);
+    lane->state().store(LaneState::kRunning, std::memory_order_relaxed);
     return lane;
   }
   return nullptr;
@@ -153,24 +154,49 @@ Lane* Engine::claim_polled() {
   Lane* best = nullptr;
   for (const auto& slot : polled_) {
     Lane* lane = slot.load(std::memory_order_acquire);
-    if (!lane || lane->state().load(std::memory_order_acquire) != ConsumerState::kPolled || !lane->has_work()) continue;
+    if (!lane || lane->state().load(std::memory_order_acquire) != LaneState::kPolled || !lane->has_work()) continue;
     if (!best || lane->priority() < best->priority()) best = lane;
   }
   if (!best) return nullptr;
-  ConsumerState expected = ConsumerState::kPolled;
+  LaneState expected = LaneState::kPolled;
   // Acquire: what the last runner left in the lane.
-  return best->state().compare_exchange_strong(expected, ConsumerState::kRunning, std::memory_order_acq_rel) ? best
+  return best->state().compare_exchange_strong(expected, LaneState::kRunning, std::memory_order_acq_rel) ? best
                                                                                                              : nullptr;
+}
+
+bool Engine::work_waits() const noexcept {
+  if (stopping_.load(std::memory_order_relaxed)) return true;
+  if (spinners_.load(std::memory_order_relaxed) != 0) return false;  // one that looks around finds it
+  if (ready_count_.load(std::memory_order_relaxed) != 0 || job_posted_.load(std::memory_order_relaxed)) return true;
+  if (polled_count_.load(std::memory_order_relaxed) == 0) return false;
+  return std::any_of(polled_.begin(), polled_.end(), [](const std::atomic<Lane*>& slot) {
+    Lane* lane = slot.load(std::memory_order_acquire);
+    return lane && lane->state().load(std::memory_order_acquire) == LaneState::kPolled && lane->has_work();
+  });
+}
+
+bool Engine::stay(const Progress& source, std::uint64_t count) const noexcept {
+  if (is_inline() || options_.spin_ns <= 0) return false;
+  std::int64_t since = 0;
+  SpinTurn spin;
+  for (unsigned turns = 0; !work_waits();) {
+    spin();
+    if (source.completed() >= count) return true;
+    if (++turns % kTurnsPerClock != 0) continue;
+    const std::int64_t now = now_ns();
+    if (since == 0) since = now;
+    if (now - since >= options_.spin_ns) return false;
+  }
+  return false;
 }
 
 bool Engine::detach(Lane& lane) {
   // Pairs with the submitter's publish-then-look (S3 of record/sink.h).
   const std::uint64_t published =
-      store_then_load_rare(lane.state(), ConsumerState::kDetached, lane.published_position(), lane.asymmetric());
+      store_then_load_rare(lane.attention(), ConsumerState::kDetached, lane.published_position(), lane.asymmetric());
   if (published == lane.read_position.load(std::memory_order_relaxed)) return true;
-  ConsumerState expected = ConsumerState::kDetached;
   // Lost to a kick: the lane is somebody else's, and its work is seen to.
-  return !lane.state().compare_exchange_strong(expected, ConsumerState::kRunning, std::memory_order_seq_cst);
+  return !lane.take_detached();
 }
 
 void Engine::poll_or_detach(Lane& lane) {
@@ -186,12 +212,12 @@ void Engine::poll_or_detach(Lane& lane) {
     }
     if (lane.polled_slot >= 0) {
       // Release: the next to claim it finds what we left in the lane.
-      lane.state().store(ConsumerState::kPolled, std::memory_order_release);
+      lane.state().store(LaneState::kPolled, std::memory_order_release);
       return;
     }
   }
   if (detach(lane)) return;
-  lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+  lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
   push_ready(lane);
 }
 
@@ -202,12 +228,12 @@ void Engine::run(Lane& lane) {
       case WalkResult::kEmpty: poll_or_detach(lane); return;
       case WalkResult::kTurn:
         if (!others_wait(lane) && !stopping_.load(std::memory_order_relaxed)) continue;
-        lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+        lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
         push_ready(lane);
         return;
       case WalkResult::kLoop:  // what it waits for may have any priority
         if (!others_wait(lane) && !stopping_.load(std::memory_order_relaxed)) continue;
-        lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+        lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
         push_ready(lane, kPriorities - 1);
         return;
     }
@@ -226,7 +252,7 @@ void Engine::run_inline(Lane& lane) {
       case WalkResult::kLoop:
         if (ready_count_.load(std::memory_order_relaxed) == 0) continue;
         // What became ready meanwhile may be what a loop waits for. The outermost call takes both from the queue.
-        lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+        lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
         push_ready(lane, kPriorities - 1);
         return;
     }
@@ -241,8 +267,8 @@ void Engine::drain_inline() {
 }
 
 void Engine::kick_stepped(Lane& lane) {
-  ConsumerState expected = ConsumerState::kDetached;
-  if (!lane.state().compare_exchange_strong(expected, ConsumerState::kReady, std::memory_order_seq_cst)) return;
+  if (!lane.take_detached()) return;
+  lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
   push_ready(lane);
   options_.became_ready(options_.context);
 }
@@ -259,7 +285,7 @@ void Engine::run_turn(Lane& lane) {
     const std::lock_guard lock(mutex_);
     ready_[bucket_of(lane)].remove(lane);
     ready_count_.fetch_sub(1, std::memory_order_relaxed);
-    lane.state().store(ConsumerState::kRunning, std::memory_order_relaxed);
+    lane.state().store(LaneState::kRunning, std::memory_order_relaxed);
   }
   const CallbackScope scope;
   switch (walk_(executor_, *this, lane)) {
@@ -270,7 +296,7 @@ void Engine::run_turn(Lane& lane) {
     case WalkResult::kTurn:
     case WalkResult::kLoop: break;
   }
-  lane.state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+  lane.state().store(LaneState::kReady, std::memory_order_seq_cst);
   push_ready(lane);
 }
 
@@ -309,15 +335,15 @@ bool Engine::park(unsigned index) {
       for (auto& slot : polled_) {
         Lane* lane = slot.load(std::memory_order_relaxed);
         if (!lane) continue;
-        ConsumerState expected = ConsumerState::kPolled;
-        if (!lane->state().compare_exchange_strong(expected, ConsumerState::kRunning, std::memory_order_acq_rel)) {
+        LaneState expected = LaneState::kPolled;
+        if (!lane->state().compare_exchange_strong(expected, LaneState::kRunning, std::memory_order_acq_rel)) {
           continue;  // runs or is blocked: whoever has it puts it back in order
         }
         lane->polled_slot = -1;
         slot.store(nullptr, std::memory_order_relaxed);
         polled_count_.fetch_sub(1, std::memory_order_relaxed);
         if (detach(*lane)) continue;
-        lane->state().store(ConsumerState::kReady, std::memory_order_seq_cst);
+        lane->state().store(LaneState::kReady, std::memory_order_seq_cst);
         ready_[bucket_of(*lane)].push(*lane);
         ready_count_.fetch_add(1, std::memory_order_seq_cst);
       }
@@ -358,7 +384,7 @@ void Engine::worker_main(unsigned index) {
     }
     if (options_.spin_ns > 0) {
       spin();
-      if (++turns % 16 != 0) continue;
+      if (++turns % kTurnsPerClock != 0) continue;
       const std::int64_t now = now_ns();
       if (idle_since == 0) idle_since = now;
       if (now - idle_since < options_.spin_ns) continue;
@@ -450,7 +476,8 @@ bool Engine::shut_down(std::int64_t deadline_ns) {
   }
   // In-line: a thread that is inside a submission finishes it first.
   for (auto& lane : lanes_) {
-    while (is_inline() && lane->state().load(std::memory_order_acquire) == ConsumerState::kRunning) {
+    while (is_inline() && !lane->is_detached() &&
+           lane->state().load(std::memory_order_acquire) == LaneState::kRunning) {
       if (now_ns() > deadline_ns) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }

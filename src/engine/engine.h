@@ -1,11 +1,13 @@
 // Runs the lanes of a device: on worker threads, or in-line on the threads that submit.
 //
 // A worker never sleeps in a lane's wait: at a wait that is not over the lane is left (its position is in it),
-// and whoever ends the wait makes it ready again. Idle workers look around for `spin_ns`, then park; a parked
-// worker costs nothing. Who looks at what:
+// and whoever ends the wait makes it ready again. A worker that has nothing else to run stays with it for `spin_ns`
+// before, looking at what it waits for: whoever ends the wait then finds nobody to resume, and pays one store. Idle
+// workers look around for `spin_ns`, then park; a parked worker costs nothing. Who looks at what:
 //   E1  a lane in state kPolled is in polled_, and there is a worker that looks around, or every worker is
 //       running something and will look around afterwards.
 //   E2  before the last worker that looks around parks, it detaches every polled lane that is empty.
+//       A worker that stays with a lane counts as running: it looks at the polled ones too, as long as nobody looks around.
 //   E3  a worker that stops looking around in order to run something wakes a parked one when it was the last
 //       and others may have work.
 #pragma once
@@ -98,6 +100,10 @@ class Engine {
     return ready_count_.load(std::memory_order_relaxed) != 0 || polled_count_.load(std::memory_order_relaxed) > own;
   }
 
+  // The worker of a lane stays with it until `source` has reached `count`; false when there is something else to run, or
+  // nothing has come for `spin_ns`.
+  bool stay(const Progress& source, std::uint64_t count) const noexcept;
+
   // Stops the workers after the turn that each is at and joins them. False when a thread is still busy at the
   // deadline; then everything it may touch must be leaked.
   bool shut_down(std::int64_t deadline_ns);
@@ -141,6 +147,8 @@ class Engine {
   void worker_main(unsigned index);
   Lane* take_ready();
   Lane* claim_polled();
+  // Is there something to run that no worker is about to find?
+  bool work_waits() const noexcept;
   void run(Lane& lane);
   void run_inline(Lane& lane);
   void drain_inline();

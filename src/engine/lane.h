@@ -1,11 +1,13 @@
 // The executing side of a stream: its ring, how far it has come, and whether it has failed.
 //
 // The consumer's fields belong to whoever moved the state to kRunning. The legal moves:
-//   kDetached -> kReady    kick(): queued for a worker             kRunning -> kBlocked   a wait that is not over
-//   kDetached -> kRunning  in-line kick                            kBlocked -> kReady     what it waited for came
+//   detached  -> kReady    kick(): queued for a worker             kRunning -> kBlocked   a wait that is not over
+//   detached  -> kRunning  in-line kick                            kBlocked -> kReady     what it waited for came
 //   kReady    -> kRunning  taken from the queue                    kRunning -> kReady     its turn is over
 //   kPolled   -> kRunning  claimed by a worker that looks around   kRunning -> kPolled    empty for now
-//   kRunning  -> kDetached empty, and nobody will look (then the ring is looked at once more)
+//   kRunning  -> detached  empty, and nobody will look (then the ring is looked at once more)
+// Whether it is detached stands in the sink's consumer_, which the submitter reads with every record; whoever takes
+// kDetached away there owns the lane. Its state is kRunning meanwhile, as the last owner left it.
 #pragma once
 
 #include <atomic>
@@ -18,6 +20,13 @@
 namespace slipway::internal {
 
 class Engine;
+
+enum class LaneState : std::uint32_t {
+  kReady,    // queued, to be run by whoever is free
+  kPolled,   // empty a moment ago; somebody keeps looking at it
+  kRunning,  // records are being executed
+  kBlocked,  // waits for an event, gate or host function, which will make it kReady
+};
 
 class Lane final : public Ring, public Resumable {
  public:
@@ -34,7 +43,14 @@ class Lane final : public Ring, public Resumable {
   // In-line lanes are detached after every submission: there the rare side is as frequent as the other.
   void use_symmetric_fences() noexcept { asymmetric_ = false; }
 
-  std::atomic<ConsumerState>& state() noexcept { return consumer_; }
+  std::atomic<LaneState>& state() noexcept { return state_; }
+  std::atomic<ConsumerState>& attention() noexcept { return consumer_; }
+  // Takes a lane that nobody looks at. Of several only one succeeds.
+  bool take_detached() noexcept {
+    ConsumerState expected = ConsumerState::kDetached;
+    return consumer_.compare_exchange_strong(expected, ConsumerState::kAttached, std::memory_order_seq_cst);
+  }
+  bool is_detached() const noexcept { return consumer_.load(std::memory_order_acquire) == ConsumerState::kDetached; }
   const std::atomic<std::uint64_t>& published_position() const noexcept { return published_; }
 
   bool has_work() const noexcept {
@@ -84,6 +100,7 @@ class Lane final : public Ring, public Resumable {
   Lane* next_ready = nullptr;  // under the engine's mutex, while the state is kReady
 
  private:
+  std::atomic<LaneState> state_{LaneState::kRunning};
   Engine* engine_ = nullptr;
   Progress progress_;
   std::atomic<int> priority_;  // relaxed: a worker that looks around may compare a lane that just changed hands

@@ -153,11 +153,12 @@ class Walker {
   // True: the lane waits for the source to reach `count`, and is no longer ours.
   bool blocks_on(Progress& source, std::uint64_t count) {
     if (source.completed() >= count) return false;
-    if (!log_) lane_.stands_since = 0;  // what a timeline that is off by now left behind
     leave(WalkResult::kBlocked);
+    if (engine_.stay(source, count)) return false;
+    if (!log_) lane_.stands_since = 0;  // what a timeline that is off by now left behind
     if constexpr (kSimulated) Executor::Steps::blocks(*this, source, count);
     return source.add_waiter(count, &lane_,
-                             [&] { lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst); });
+                             [&] { lane_.state().store(LaneState::kBlocked, std::memory_order_seq_cst); });
   }
 
   // Walks one tape of the program for one step, from where it was left. Steps of a program are serial.
@@ -350,7 +351,7 @@ class Walker {
   // The lane is the host thread's until it makes it ready.
   void hand_over(std::shared_ptr<HostFunction>&& function, std::uint64_t sequence) {
     leave(WalkResult::kBlocked);
-    lane_.state().store(ConsumerState::kBlocked, std::memory_order_seq_cst);
+    lane_.state().store(LaneState::kBlocked, std::memory_order_seq_cst);
     engine_.host_thread().post(std::move(function), sequence - lane_.base,
                                [&engine = engine_, &lane = lane_](Status status) {
                                  lane.resumed = true;

@@ -24,10 +24,11 @@ namespace slipway::internal {
 // The states of the consuming side. Only kDetached concerns the submitter.
 enum class ConsumerState : std::uint32_t {
   kDetached,  // nobody looks at this sink: kick() after publishing
-  kReady,     // queued, to be run by whoever is free
-  kPolled,    // empty a moment ago; somebody keeps looking at it
-  kRunning,   // records are being executed
-  kBlocked,   // waits for an event or host function, which will make it kReady
+  kAttached,  // somebody does; a lane says how in a word of its own, which changes more often than submitters look
+  // Those of a launching thread (engine/launching_thread.h):
+  kReady,    // queued
+  kPolled,   // empty a moment ago; the thread keeps looking at it
+  kBlocked,  // waits for an event or host function, which will make it kReady
 };
 
 constexpr std::uint32_t kSlowFailed = 1;     // set by the driver: submissions are refused

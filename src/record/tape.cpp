@@ -19,7 +19,7 @@ std::byte* allocate_lines(std::size_t bytes) {
 void Tape::Free::operator()(std::byte* p) const noexcept { std::free(p); }
 
 Tape::Tape(std::uint32_t first_bytes) {
-  consumer_.store(ConsumerState::kBlocked, std::memory_order_relaxed);  // nobody is to be kicked
+  consumer_.store(ConsumerState::kAttached, std::memory_order_relaxed);  // nobody is to be kicked
   capacity_ = (std::max<std::size_t>(first_bytes, 64) + 63) / 64 * 64;
   buffer_.reset(allocate_lines(capacity_));
   cursor_ = buffer_.get();
