@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/biased_mutex.h"
 #include "base/status.h"
 #include "base/thread_id.h"
 
@@ -108,7 +109,7 @@ class OwedUpdates {
     return found;
   }
 
-  std::mutex mutex_;
+  BiasedMutex mutex_;
   std::vector<Owed> owed_;  // in the order in which they were launched
   std::atomic<std::size_t> count_{0};
 };

@@ -7,8 +7,7 @@ namespace slipway::internal {
 
 StreamImpl::StreamImpl(std::shared_ptr<DeviceImpl> device, std::shared_ptr<DriverStream> driver_stream,
                        std::string name, std::uint64_t id)
-    : asymmetric_(asymmetric_fences()),
-      sink_(&driver_stream->sink()),
+    : sink_(&driver_stream->sink()),
       device_(std::move(device)),
       driver_(std::move(driver_stream)),
       name_(name.empty() ? "stream " + std::to_string(id) : std::move(name)),
@@ -28,35 +27,15 @@ StreamImpl::~StreamImpl() {
   device_->retired().retire_stream(driver_);
 }
 
-StreamImpl::Submission::Submission(StreamImpl& stream) : stream_(stream) {
+StreamImpl::Submission::Submission(StreamImpl& stream) {
   stream.device_->check_usable("a submission to a stream", stream.generation_);
-  const std::uint64_t me = thread_id();
-  std::uint64_t owner = stream.owner_.load(std::memory_order_relaxed);
-  if (owner == kNobody && stream.owner_.compare_exchange_strong(owner, me, std::memory_order_acq_rel)) owner = me;
-  if (owner == me) {
-    if (store_then_load(stream.entered_, Entered::kSlow, stream.owner_, stream.asymmetric_) == me) {
-      biased_ = true;
-      return;
-    }
-    stream.leave();
-  }
-  lock_ = std::unique_lock<Mutex>(stream.mutex_, std::try_to_lock);
+  lock_ = std::unique_lock(stream.right_, std::try_to_lock);
   if (!lock_.owns_lock()) {
+    // Whoever holds it is inside one submission: he leaves at the latest when his wait for room runs out.
     const BlockingScope scope(stream.device_->rules());
     lock_.lock();
   }
-  if (stream.owner_.load(std::memory_order_relaxed) == kShared) return;
-  stream.note(Reason::kStreamShared, {});
-  if (store_then_load_rare(stream.owner_, kShared, stream.entered_, stream.asymmetric_) == Entered::kNo) return;
-  const BlockingScope scope(stream.device_->rules());
-  // The owner is inside one submission: it leaves at the latest when its wait for room runs out.
-  while (stream.entered_.load(std::memory_order_acquire) != Entered::kNo) pause_between_looks();
-}
-
-void StreamImpl::Submission::release() noexcept {
-  if (biased_) stream_.leave();
-  biased_ = false;
-  if (lock_.owns_lock()) lock_.unlock();
+  if (stream.right_.is_shared() && !std::exchange(stream.shared_told_, true)) stream.note(Reason::kStreamShared, {});
 }
 
 Status StreamImpl::refusal() {

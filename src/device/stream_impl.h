@@ -1,13 +1,7 @@
 // The submitting side of a stream: who may write to its sink, and the way a record takes into it.
 //
-// A stream is biased to the first thread that submits. Invariants:
-//   B1  the producer's fields of the sink are touched only by who holds the right to submit: the owner between
-//       entered_ = 1 and entered_ = 0 while owner_ is its id, or whoever holds mutex_ once owner_ is kShared.
-//   B2  the owner stores entered_ and then reads owner_; who revokes the bias stores owner_ = kShared and then
-//       reads entered_ (base/fence.h): so the revoker waits for the owner to leave, or the owner sees that the
-//       bias is gone and takes the mutex.
-//   B3  owner_ goes kNobody -> a thread's id -> kShared, and never back; only the owner writes entered_.
-// The owner's leaving store (release) pairs with the revoker's load (acquire): what the owner wrote is seen.
+// The right to submit is a BiasedMutex (its B1 to B3): a stream is biased to the first thread that submits. Who holds it
+// touches the producer's fields of the sink.
 #pragma once
 
 #include <atomic>
@@ -18,8 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "base/fence.h"
-#include "base/simulated.h"
+#include "base/biased_mutex.h"
 #include "base/thread_id.h"
 #include "device/capture_target.h"
 #include "device/device_impl.h"
@@ -45,20 +38,18 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   // --- The fast path ---
   // Takes the right to submit, when this thread is the owner and nothing asks for the slow path.
   bool try_enter() noexcept {
-    const std::uint64_t me = t_fast_thread_id;  // 0 inside callbacks, and owner_ is never 0
-    if (owner_.load(std::memory_order_relaxed) != me) return false;
-    // Asymmetric fences make this a plain store, a compiler barrier and a load.
-    if (store_then_load(entered_, Entered::kFast, owner_, asymmetric_) == me && sink_->slow_flags() == 0) [[likely]]
+    if (!right_.enter(t_fast_thread_id, BiasedMutex::Inside::kBriefly)) return false;  // inside callbacks that is 0
+    if (sink_->slow_flags() == 0) [[likely]]
       return true;
     leave();
     return false;
   }
   Sink& sink() noexcept { return *sink_; }  // once entered
-  void leave() noexcept { entered_.store(Entered::kNo, std::memory_order_release); }
+  void leave() noexcept { right_.leave(); }
   // For whoever took something away that fast paths read, seq_cst, between try_enter() and leave(): with store_rare()
   // of base/fence.h. On return nobody uses what was there. Short: a fast path waits for nothing.
   void await_fast_paths() const noexcept {
-    while (entered_.load(std::memory_order_seq_cst) == Entered::kFast) std::this_thread::yield();
+    while (right_.is_inside_briefly()) std::this_thread::yield();
   }
   void kick() { driver_->kick(); }
 
@@ -129,22 +120,14 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   std::uint64_t completed() { return driver_->completed() - base_; }
 
  private:
-  // Is the owner inside a submission, and may it be waiting there?
-  enum class Entered : std::uint8_t { kNo, kFast, kSlow };
-  static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
-  static constexpr std::uint64_t kShared = ~std::uint64_t{0} - 1;
-
-  // Holds the right to submit, biased or locked.
+  // Holds the right to submit.
   class Submission {
    public:
     explicit Submission(StreamImpl& stream);
-    ~Submission() { release(); }
-    void release() noexcept;
+    void release() noexcept { lock_.unlock(); }
 
    private:
-    StreamImpl& stream_;
-    bool biased_ = false;
-    std::unique_lock<Mutex> lock_;
+    std::unique_lock<BiasedMutex> lock_;
   };
   // Writes the record, gives up the right to submit and kicks. Internal marks give a
   // deadline: they are submitted on a failed stream too.
@@ -156,10 +139,8 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   Status take(std::unique_ptr<HostFunction>& work) override;
 
   // What the fast path reads, together.
-  std::atomic<std::uint64_t> owner_{kNobody};
-  std::atomic<Entered> entered_{Entered::kNo};
-  bool asymmetric_;
   Sink* sink_;
+  BiasedMutex right_;
   StreamCounters counters_;
 
   std::shared_ptr<DeviceImpl> device_;
@@ -168,7 +149,7 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   std::uint64_t base_;  // the sink may have been used before: its count at the beginning
   std::uint32_t generation_;
   bool captures_native_work_;
-  Mutex mutex_;
+  bool shared_told_ = false;  // under right_
   mutable std::mutex capture_mutex_;
   std::shared_ptr<CaptureTarget> capture_;  // under capture_mutex_; kSlowCaptured says when to look
   std::atomic<bool> failure_told_{false};
