@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/biased_mutex.h"
 #include "base/status.h"
 #include "engine/gate_event.h"
 #include "engine/progress.h"
@@ -55,12 +56,18 @@ class OrderedProgress {
  public:
   Progress& progress() noexcept { return progress_; }
   void complete(std::uint64_t step, Freed& freed);
+  // The same where nobody waits for `step` yet, no later one has begun, and the one caller who may do this does: without
+  // the mutex where all before it are completed. Who holds that meanwhile stores at most `step` as well.
+  void complete_unseen(std::uint64_t step, Freed& freed) {
+    if (progress_.completed() == step - 1) progress_.advance(step);
+    else complete(step, freed);
+  }
   // All of these; it needs no memory, so that cancelling does not fail half-way. They end at the last step there is.
   void complete_all(std::uint64_t from, std::uint64_t to, Freed& freed);
 
  private:
   void advance_locked(std::uint64_t to, Freed& freed);
-  std::mutex mutex_;  // makes its holder progress_'s one writer
+  BiasedMutex mutex_;  // makes its holder progress_'s one writer
   Progress progress_;
   std::vector<std::uint64_t> early_;
   std::uint64_t all_from_ = 0, all_to_ = 0;  // completed early as well; none where all_to_ is 0
@@ -140,6 +147,10 @@ class ReplayProgram {
   Result<std::uint64_t> begin_step();
   std::uint64_t begun() const noexcept { return begun_.load(std::memory_order_acquire); }
   void open_gate(std::uint32_t index, std::uint64_t step, Freed& freed) { gates_[index].complete(step, freed); }
+  // The same before the step is submitted, by who launches it: no walker and no publisher knows of it yet.
+  void open_gate_unseen(std::uint32_t index, std::uint64_t step, Freed& freed) {
+    gates_[index].complete_unseen(step, freed);
+  }
   // A step that was begun and never submitted: it counts as run.
   void abandon(std::uint64_t step, Freed& freed);
 
@@ -213,7 +224,7 @@ class ReplayProgram {
   // gets there.
   std::atomic<bool> any_cancelled_{false};
   // Guards the rest. On a line of its own: walkers read what lies before, and only launches and publishers come here.
-  alignas(64) mutable std::mutex mutex_;
+  alignas(64) mutable BiasedMutex mutex_;
   std::atomic<std::uint64_t> begun_{0};  // raised under mutex_, with release; who only wants to know reads it without
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ended_sides_;  // of steps that have some, but not all
   bool cancelled_ = false;

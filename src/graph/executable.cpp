@@ -198,6 +198,7 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
       count(counts_.update_first);
       try {
         publish_taken(own, values);
+        count(counts_.published_first);
       } catch (...) {
         abandon(own.step);
         throw;
@@ -227,8 +228,15 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
       return {own.step};
     }
   }
+  struct Publishing {
+    std::atomic<int>& count;
+    explicit Publishing(std::atomic<int>& c) : count(c) { count.fetch_add(1, std::memory_order_acq_rel); }
+    ~Publishing() { count.fetch_sub(1, std::memory_order_acq_rel); }
+  };
   try {
+    const Publishing publishing(publishing_);
     publish_taken(own, values);
+    counts_.published_behind.fetch_add(1, std::memory_order_relaxed);
   } catch (...) {
     // The step waits to be published again or cancelled; this thread owes it, and it is watched over.
     own.thread = thread_id();
@@ -333,8 +341,13 @@ void ExecutableCore::recover() {
   for (const auto& weak : streams) {
     if (const auto stream = weak.lock()) stream->recover();
   }
-  // Reads and writes it, so that who publishes after this look sees (X3) that all steps have passed.
-  if (publishing_.fetch_add(0, std::memory_order_acq_rel) != 0) {
+  // Reads and writes publishing_, so that who publishes after these looks sees (X3) that all steps have passed.
+  bool publishes = publishing_.fetch_add(0, std::memory_order_acq_rel) != 0;
+  {
+    const std::lock_guard lock(mutex_);
+    publishes |= std::any_of(open_.begin(), open_.end(), [](const OpenStep& open) { return open.busy; });
+  }
+  if (publishes) {
     throw Error(ErrorCode::kBusy, "graph '" + definition_->name +
                                       "' was to recover while a thread is publishing values; let that end first");
   }

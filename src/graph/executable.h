@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/biased_mutex.h"
 #include "base/simulated.h"
 #include "device/handles.h"
 #include "engine/replay_program.h"
@@ -43,8 +44,9 @@ struct AddressPlace {
 //       it sets `busy` first, so that only one does. A step that its own launch publishes gets its entry only when that
 //       is refused. Where a walker cancels steps, their entries stay until somebody comes by: who publishes, or
 //       recover().
-//   X3  recover() first has every step pass, then looks at publishing_ and refuses unless it is 0: the publisher of a
-//       cancelled step may still write its slot. One that begins later finds that its step has passed.
+//   X3  recover() first has every step pass, then looks for entries that are `busy` and at publishing_, and refuses where
+//       there are any: the publisher of a cancelled step may still write its slot. One that begins later finds that its
+//       step has passed. Who publishes before submitting is neither: its step passes only when it is submitted or abandoned.
 //   X4  rebind() changes tapes under launch_mutex_ when all steps that were begun have passed, so that none is walked.
 class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
  public:
@@ -87,13 +89,15 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::uint64_t thread = 0;  // that launched it
     std::int64_t launched_ns = 0;
   };
-  // Counts that only a holder of launch_mutex_ raises.
+  // Counts that only the holder of one mutex raises: launch_mutex_, and for `published_open` mutex_.
   static void count(std::atomic<std::uint64_t>& c) noexcept {
     c.store(c.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   struct Counts {
-    std::atomic<std::uint64_t> launches{0}, replay_first{0}, update_first{0}, published{0}, operation_calls{0},
-        cancelled{0}, unchanged{0}, rebinds{0};
+    std::atomic<std::uint64_t> launches{0}, replay_first{0}, update_first{0}, operation_calls{0}, cancelled{0},
+        unchanged{0}, rebinds{0};
+    // Steps whose values were published: before they were submitted, behind that by their launch, by publish().
+    std::atomic<std::uint64_t> published_first{0}, published_behind{0}, published_open{0};
   };
 
   void check_usable(StreamImpl& stream);
@@ -107,9 +111,9 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // Of a step that has not passed, for a sentence: the gate that it waits for, or what to look for.
   std::string what_holds(std::uint64_t step);
   // Takes launch_mutex_. Whoever has it may stand in a full ring until work runs that needs a lock of this caller's.
-  std::unique_lock<Mutex> lock_launches();
+  std::unique_lock<BiasedMutex> lock_launches();
   // The same when the next step's slot is free: who has to publish an older step may need the lock before.
-  std::unique_lock<Mutex> lock_launches_with_slot();
+  std::unique_lock<BiasedMutex> lock_launches_with_slot();
   // Into its stream, or the step is abandoned. In blocking mode who waits for it does so without launch_mutex_, which
   // the publisher of an older step may need.
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
@@ -129,6 +133,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void open_begun(std::uint64_t step, StreamImpl* owed_on, std::uint64_t thread);
   // A step that never came into its stream: its number counts as run.
   void abandon(std::uint64_t step);
+  void open_gate(const OpenStep& taken, std::uint32_t gate, Freed& freed);
   // Publishes, and throws what the caller is to be told. `taken` says how far it came.
   void publish_taken(OpenStep& taken, const std::vector<std::byte>& values);
   void publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);
@@ -168,7 +173,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void helper_main();
   void cancel_late();
   // Returns with `lock`, on launch_mutex_, held and every step passed.
-  void wait_until_idle(std::unique_lock<Mutex>& lock, std::int64_t deadline_ns);
+  void wait_until_idle(std::unique_lock<BiasedMutex>& lock, std::int64_t deadline_ns);
   void find_places();
   void check_site(const AddressSite& site, const NodeDefinition& node, std::size_t index, std::uint64_t old_address,
                   std::uint64_t new_address) const;
@@ -183,7 +188,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::vector<Memory> scratch_memory_;
   std::vector<std::uint64_t> scratch_;  // by variable
 
-  Mutex launch_mutex_;
+  BiasedMutex launch_mutex_;
   std::weak_ptr<StreamImpl> last_stream_;  // under launch_mutex_: it is in streams_
   std::uint64_t freed_seen_ = 0;           // likewise: of the device's watched blocks
   std::vector<std::byte> records_;         // likewise, and the rest: once it was rebound
@@ -191,7 +196,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::unique_ptr<WatchedAddresses> own_watched_;   // likewise: once it was rebound
   const WatchedAddresses* watched_;                 // likewise: those, or the definition's
   std::vector<std::byte> next_block_, last_block_;  // likewise: of updates that are work of the device
-  std::atomic<int> publishing_{0};
+  std::atomic<int> publishing_{0};  // of those who publish a step that has no entry in open_
   std::mutex mutex_;                     // guards the rest
   std::vector<std::byte> first_values_;  // that values() begins with
   std::vector<OpenStep> open_;

@@ -19,7 +19,8 @@ GraphCounters ExecutableCore::counters() const {
   c.launches = counts_.launches.load(std::memory_order_relaxed);
   c.replay_first = counts_.replay_first.load(std::memory_order_relaxed);
   c.update_first = counts_.update_first.load(std::memory_order_relaxed);
-  c.published = counts_.published.load(std::memory_order_relaxed);
+  for (const auto* published : {&counts_.published_first, &counts_.published_behind, &counts_.published_open})
+    c.published += published->load(std::memory_order_relaxed);
   c.operation_calls = counts_.operation_calls.load(std::memory_order_relaxed);
   c.cancelled = counts_.cancelled.load(std::memory_order_relaxed);
   c.unchanged = counts_.unchanged.load(std::memory_order_relaxed);
@@ -49,8 +50,8 @@ void ExecutableCore::wait_for_cancelled() {
   (void)program_->done().wait(begun, device.rules().spin_ns, device.deadline(-1));
 }
 
-std::unique_lock<Mutex> ExecutableCore::lock_launches() {
-  std::unique_lock<Mutex> lock(launch_mutex_, std::try_to_lock);
+std::unique_lock<BiasedMutex> ExecutableCore::lock_launches() {
+  std::unique_lock<BiasedMutex> lock(launch_mutex_, std::try_to_lock);
   if (!lock.owns_lock()) {
     const BlockingScope scope(definition_->device->rules());
     lock.lock();
@@ -58,9 +59,9 @@ std::unique_lock<Mutex> ExecutableCore::lock_launches() {
   return lock;
 }
 
-std::unique_lock<Mutex> ExecutableCore::lock_launches_with_slot() {
+std::unique_lock<BiasedMutex> ExecutableCore::lock_launches_with_slot() {
   for (;;) {
-    std::unique_lock<Mutex> lock = lock_launches();
+    std::unique_lock<BiasedMutex> lock = lock_launches();
     const std::uint64_t next = program_->begun() + 1;
     if (next <= options_.depth || passed(next - options_.depth) || program_->cancelled(next)) return lock;
     lock.unlock();

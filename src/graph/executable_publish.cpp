@@ -74,6 +74,11 @@ void ExecutableCore::wait_for_slot(std::uint64_t step) {
                                        "publish or launch again");
 }
 
+void ExecutableCore::open_gate(const OpenStep& taken, std::uint32_t gate, Freed& freed) {
+  if (taken.submitted) program_->open_gate(gate, taken.step, freed);
+  else program_->open_gate_unseen(gate, taken.step, freed);
+}
+
 void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
   const bool logs = definition_->device->environment().timeline.load(std::memory_order_relaxed) != nullptr;
   std::byte* block = program_->block(step);
@@ -83,7 +88,7 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     wait_for_slot(step);
     const std::int64_t started = logs ? now_ns() : 0;
     if (!SLIPWAY_RULE(kValuesBeforeGate)) {
-      program_->open_gate(0, step, freed);
+      open_gate(taken, 0, freed);
       resume_all(freed);
       SLIPWAY_POINT("gate opened", program_.get(), step, 0);
     }
@@ -91,7 +96,7 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     if (draws_) draws_->write(step, block);
     if (logs) log_update("values", step, 0, started, now_ns());
     SLIPWAY_POINT("values written", program_.get(), step, 0);
-    program_->open_gate(0, step, freed);
+    open_gate(taken, 0, freed);
     taken.gates_open = 1;
     resume_all(freed);
     SLIPWAY_POINT("gate opened", program_.get(), step, 0);
@@ -114,7 +119,7 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
     }
     if (logs) log_update(operation.name, step, taken.gates_open, started, now_ns());
     SLIPWAY_POINT("values written", program_.get(), step, taken.gates_open);
-    program_->open_gate(taken.gates_open, step, freed);
+    open_gate(taken, taken.gates_open, freed);
     resume_all(freed);
     SLIPWAY_POINT("gate opened", program_.get(), step, taken.gates_open);
   }
@@ -158,12 +163,6 @@ void ExecutableCore::throw_told(const OpenStep& open, const std::byte* block) co
 }
 
 void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>& values) {
-  struct Publishing {
-    std::atomic<int>& count;
-    explicit Publishing(std::atomic<int>& c) : count(c) { count.fetch_add(1, std::memory_order_acq_rel); }
-    ~Publishing() { count.fetch_sub(1, std::memory_order_acq_rel); }
-  };
-  const Publishing publishing(publishing_);
   program_->cancellation_of(taken.step).throw_if_error();
   if (passed(taken.step)) {  // cancelled, recovered from, and its slot is another's
     cancelled_error(taken.step, ErrorCode::kCancelled, "its graph has recovered meanwhile").throw_if_error();
@@ -174,7 +173,6 @@ void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>
     throw_told(taken, program_->block(taken.step));
   }
   program_->cancellation_of(taken.step).throw_if_error();
-  counts_.published.fetch_add(1, std::memory_order_relaxed);
 }
 
 void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& values) {
@@ -192,6 +190,7 @@ void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& v
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(open_, [&](const OpenStep& open) { return open.step == step; });
+    count(counts_.published_open);
   }
   const bool held_up = definition_->device->owed().publish(this, step);
   if (blocking()) settle_published(step, held_up);

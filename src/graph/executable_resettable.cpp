@@ -136,7 +136,7 @@ void ExecutableCore::submit_update(DriverStream& stream, std::uint64_t step) {
     kick |= put(sink, record);
   }
   if (kick) stream.kick();
-  counts_.published.fetch_add(1, std::memory_order_relaxed);
+  count(counts_.published_first);
 }
 
 void ExecutableCore::submit_wait_for(DriverStream& stream, std::uint64_t step) {

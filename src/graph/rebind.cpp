@@ -28,7 +28,7 @@ void for_each_place(const DefinitionImpl& definition, const std::byte* records, 
 
 }  // namespace
 
-void ExecutableCore::wait_until_idle(std::unique_lock<Mutex>& lock, std::int64_t deadline_ns) {
+void ExecutableCore::wait_until_idle(std::unique_lock<BiasedMutex>& lock, std::int64_t deadline_ns) {
   DeviceImpl& device = *definition_->device;
   for (;;) {
     const std::uint64_t begun = program_->begun();
@@ -78,7 +78,7 @@ void ExecutableCore::rebind(const AddressMove& move, std::int64_t deadline_ns) {
   const std::string name = "the memory that graph '" + definition_->name + "' was to be rebound to";
   device.addresses().check_range(name.c_str(), move.to, move.bytes, true).throw_if_error();
 
-  std::unique_lock<Mutex> lock(launch_mutex_, std::defer_lock);
+  std::unique_lock<BiasedMutex> lock(launch_mutex_, std::defer_lock);
   wait_until_idle(lock, deadline_ns);
   if (places_.empty()) find_places();
   // Where memory was freed, that is what is meant, and not what lies in its place by now, which may be the graph's too.
