@@ -18,7 +18,7 @@ namespace slipway::internal {
 class OwedUpdates {
  public:
   static constexpr std::uint64_t kNobody = 0;
-  struct Owed {
+  struct alignas(64) Owed {  // on lines of its own: what lies beside it in memory may be a worker's
     const void* graph;
     std::uint64_t step;
     const void* stream;
@@ -51,6 +51,7 @@ class OwedUpdates {
   // The step is published. Does it wait for one that is not, by whomever? Then it is kept until it has passed.
   bool publish(const void* graph, std::uint64_t step) {
     const std::lock_guard lock(mutex_);
+    if (owed_.size() == 1 && owed_.front().graph == graph && owed_.front().step == step) owed_.clear();
     std::erase_if(owed_, [](const Owed& o) { return o.published && o.over(); });
     const auto own =
         std::find_if(owed_.begin(), owed_.end(), [&](const Owed& o) { return o.graph == graph && o.step == step; });

@@ -21,27 +21,43 @@ void OrderedProgress::advance_locked(std::uint64_t to, Freed& freed) {
   }
   if (to >= all_to_) all_to_ = 0;
   std::erase_if(early_, [&](std::uint64_t step) { return step <= to; });
+  reached_ = to;
   progress_.announce(to, freed);
 }
 
 void OrderedProgress::complete(std::uint64_t step, Freed& freed) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t now = progress_.completed();
-  if (step <= now) return;
-  if (step == now + 1 || !SLIPWAY_RULE(kContiguousGates)) advance_locked(step, freed);
+  if (step <= reached_) return;
+  if (step == reached_ + 1 || !SLIPWAY_RULE(kContiguousGates)) advance_locked(step, freed);
   else early_.push_back(step);
+}
+
+void OrderedProgress::complete_unseen(std::uint64_t step, Freed& freed) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (step == reached_ + 1 && early_.empty() && all_to_ == 0) {
+      reached_ = step;
+      return progress_.advance(step);
+    }
+  }
+  complete(step, freed);
 }
 
 void OrderedProgress::complete_all(std::uint64_t from, std::uint64_t to, Freed& freed) {
   const std::lock_guard lock(mutex_);
-  const std::uint64_t now = progress_.completed();
-  if (to <= now || from > to) return;
+  if (to <= reached_ || from > to) return;
   all_from_ = all_to_ == 0 ? from : std::min(all_from_, from);
   all_to_ = std::max(all_to_, to);
-  if (all_from_ <= now + 1) advance_locked(now, freed);
+  if (all_from_ <= reached_ + 1) advance_locked(reached_, freed);
 }
 
 void ReplayProgram::Free::operator()(std::byte* p) const noexcept { std::free(p); }
+
+std::unique_ptr<std::byte, ReplayProgram::Free> ReplayProgram::allocate_lines(std::size_t bytes) {
+  auto* p = static_cast<std::byte*>(std::aligned_alloc(kLine, bytes));
+  if (!p) throw std::bad_alloc();
+  return std::unique_ptr<std::byte, Free>(p);
+}
 
 namespace {
 
@@ -61,9 +77,8 @@ ReplayProgram::ReplayProgram(std::span<const TapeLayout> branches, ReplayLayout 
   for (const TapeLayout& from : branches) {
     Branch b;
     b.bytes = from.records.size();
-    b.stride = (b.bytes + kTapeEnd + 63) / 64 * 64;
-    b.tape.reset(static_cast<std::byte*>(std::aligned_alloc(64, copies * b.stride)));
-    if (!b.tape) throw std::bad_alloc();
+    b.stride = (b.bytes + kTapeEnd + kLine - 1) / kLine * kLine;
+    b.tape = allocate_lines(copies * b.stride);
     std::copy_n(from.records.data(), b.bytes, b.tape.get());
     std::fill_n(b.tape.get() + b.bytes, b.stride - b.bytes, std::byte{});  // a pad
     make_calls(b);
@@ -74,7 +89,9 @@ ReplayProgram::ReplayProgram(std::span<const TapeLayout> branches, ReplayLayout 
     for (const std::uint64_t most : from.most_turns) b.turns.push_back({most, 0, 0});
     branches_.push_back(std::move(b));
   }
-  blocks_ = std::make_unique<std::byte[]>(std::size_t{layout_.depth} * std::max(layout_.block_bytes, 1U));
+  block_stride_ = std::max((layout_.block_bytes + kLine - 1) / kLine, std::size_t{1}) * kLine;
+  blocks_ = allocate_lines(layout_.depth * block_stride_);
+  std::fill_n(blocks_.get(), layout_.depth * block_stride_, std::byte{});
   gates_ = std::make_unique<OrderedProgress[]>(layout_.gate_count);
   if (layout_.resettable) events_ = std::make_unique<GateEvent[]>(layout_.gate_count);
 }

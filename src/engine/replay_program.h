@@ -56,18 +56,15 @@ class OrderedProgress {
  public:
   Progress& progress() noexcept { return progress_; }
   void complete(std::uint64_t step, Freed& freed);
-  // The same where nobody waits for `step` yet, no later one has begun, and the one caller who may do this does: without
-  // the mutex where all before it are completed. Who holds that meanwhile stores at most `step` as well.
-  void complete_unseen(std::uint64_t step, Freed& freed) {
-    if (progress_.completed() == step - 1) progress_.advance(step);
-    else complete(step, freed);
-  }
+  // The same where nobody can wait for `step` yet.
+  void complete_unseen(std::uint64_t step, Freed& freed);
   // All of these; it needs no memory, so that cancelling does not fail half-way. They end at the last step there is.
   void complete_all(std::uint64_t from, std::uint64_t to, Freed& freed);
 
  private:
   void advance_locked(std::uint64_t to, Freed& freed);
-  BiasedMutex mutex_;  // makes its holder progress_'s one writer
+  BiasedMutex mutex_;          // makes its holder progress_'s one writer
+  std::uint64_t reached_ = 0;  // as progress_, whose line is with those who wait
   Progress progress_;
   std::vector<std::uint64_t> early_;
   std::uint64_t all_from_ = 0, all_to_ = 0;  // completed early as well; none where all_to_ is 0
@@ -113,7 +110,7 @@ class ReplayProgram {
   Progress& done() noexcept { return done_.progress(); }
   GateEvent& event(std::uint32_t gate) noexcept { return events_[gate]; }
   std::byte* block(std::uint64_t step) noexcept {
-    return blocks_.get() + step % layout_.depth * std::size_t{layout_.block_bytes};
+    return blocks_.get() + step % layout_.depth * block_stride_;
   }
 
   // --- By the walker ---
@@ -121,7 +118,7 @@ class ReplayProgram {
   void patch(std::uint64_t branch, const UpdateGroup& group, std::uint64_t step) noexcept {
     const std::byte* from = block(step);
     Branch& b = branches_[branch];
-    if (std::exchange(b.patched[group.gate], step) == step) return;  // in a loop, or behind a body
+    if (std::exchange(b.patched[group.gate].step, step) == step) return;  // in a loop, or behind a body
     std::byte* tape = b.tape.get() + tape_offset(b, step);
     for (std::uint32_t i = group.first_patch; i < group.first_patch + group.patch_count; ++i) {
       const PatchPlace& place = b.patches[i];
@@ -186,9 +183,11 @@ class ReplayProgram {
   static void copy_if_different(std::byte* to, const std::byte* from) noexcept {
     if (std::memcmp(to, from, kBytes) != 0) std::memcpy(to, from, kBytes);
   }
+  static constexpr std::size_t kLine = 64;
   struct Free {
     void operator()(std::byte* p) const noexcept;
   };
+  static std::unique_ptr<std::byte, Free> allocate_lines(std::size_t bytes);
   struct Branch {
     std::uint64_t bytes = 0;
     std::uint64_t stride = 0;
@@ -196,9 +195,13 @@ class ReplayProgram {
     std::vector<UpdateGroup> groups{};
     std::vector<PatchPlace> patches{};
     std::vector<std::pair<std::uint64_t, const KernelCode*>> calls{};  // by offset
-    // The walker's: by gate the last step that was patched, and by conditional node what its loop has had.
-    std::vector<std::uint64_t> patched{};
-    struct Turns {
+    // The walker's: by gate the last step that was patched, and by conditional node what its loop has had. On lines of
+    // their own: what lies beside them in memory may be a publisher's.
+    struct alignas(kLine) Patched {
+      std::uint64_t step = 0;
+    };
+    std::vector<Patched> patched{};
+    struct alignas(kLine) Turns {
       std::uint64_t most = 0;
       std::uint64_t step = 0;
       std::uint64_t taken = 0;  // in that step, since the loop was entered
@@ -213,7 +216,8 @@ class ReplayProgram {
   const std::uint64_t id_;
   const ReplayLayout layout_;
   std::vector<Branch> branches_;
-  std::unique_ptr<std::byte[]> blocks_;
+  std::unique_ptr<std::byte, Free> blocks_;  // each slot on lines of its own: while one is read the next one is written
+  std::size_t block_stride_;
   std::unique_ptr<OrderedProgress[]> gates_;
   std::unique_ptr<GateEvent[]> events_;  // where gates are resettable
   OrderedProgress done_;

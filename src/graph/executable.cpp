@@ -240,9 +240,8 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   } catch (...) {
     // The step waits to be published again or cancelled; this thread owes it, and it is watched over.
     own.thread = thread_id();
-    own.launched_ns = now_ns();
     try {
-      open(own, stream.get(), own.thread);
+      open(own, stream.get(), own.thread, true);
     } catch (const std::exception& why) {
       cancel(own.step, cancelled_error(own.step, ErrorCode::kOutOfMemory, why.what()));
     }
@@ -252,15 +251,15 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
 }
 
 void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on, std::uint64_t thread) try {
-  open({step, 0, false, true, thread_id(), now_ns()}, owed_on, thread);
+  open({step, 0, false, true, thread_id()}, owed_on, thread, false);
 } catch (...) {
   abandon(step);
   throw;
 }
 
-void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64_t thread) {
+void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64_t thread, bool may_have_passed) {
   const std::lock_guard lock(mutex_);
-  if (over(step.step)) return;
+  if (program_->cancelled(step.step) || (may_have_passed && passed(step.step))) return;
   start_helper();  // the watchdog
   open_.push_back(step);
   try {

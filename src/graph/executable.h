@@ -87,7 +87,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     bool busy = false;
     bool submitted = true;     // false: its values come first
     std::uint64_t thread = 0;  // that launched it
-    std::int64_t launched_ns = 0;
+    std::int64_t seen_ns = 0;  // when the watchdog saw it first; it looks often enough
   };
   // Counts that only the holder of one mutex raises: launch_mutex_, and for `published_open` mutex_.
   static void count(std::atomic<std::uint64_t>& c) noexcept {
@@ -127,7 +127,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void owe(StreamImpl& stream, std::uint64_t step, std::uint64_t thread);
   // It has to be published within the watchdog's limit, and is taken off by whoever does.
   // `owed_on`: the stream that `thread` must not wait for meanwhile; null where nobody has to know.
-  void open(const OpenStep& step, StreamImpl* owed_on, std::uint64_t thread);
+  void open(const OpenStep& step, StreamImpl* owed_on, std::uint64_t thread, bool may_have_passed);
   // The same for a step that is not submitted yet; on that stream this thread owes it, unless it is null. Abandons it
   // when that fails.
   void open_begun(std::uint64_t step, StreamImpl* owed_on, std::uint64_t thread);

@@ -147,9 +147,10 @@ void ExecutableCore::cancel_late() {
   std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
-    for (const OpenStep& open : open_) {
-      if (!open.busy && !over(open.step) && now_ns() - open.launched_ns > limit_ns &&
-          (late.step == 0 || open.step < late.step))
+    const std::int64_t now = now_ns();
+    for (OpenStep& open : open_) {
+      if (open.seen_ns == 0) open.seen_ns = now;
+      if (!open.busy && now - open.seen_ns > limit_ns && (late.step == 0 || open.step < late.step) && !over(open.step))
         late = open;
     }
     if (late.step == 0) return;

@@ -41,7 +41,7 @@ constexpr std::uint32_t kSlowLost = 64;      // the device is lost, and somebody
 
 class Sink {
  public:
-  Sink() : asymmetric_(asymmetric_fences()) {}
+  Sink() = default;
   virtual ~Sink() = default;
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
@@ -81,17 +81,17 @@ class Sink {
  protected:
   virtual std::byte* reserve_slow(std::uint32_t bytes, Status& why, std::int64_t deadline_ns) = 0;
 
-  // The submitter's own.
+  // The submitter's own: a line that the consumer reads would have to be fetched back for the next record.
   std::byte* cursor_ = nullptr;
   std::byte* limit_ = nullptr;
   std::uint64_t position_ = 0;
   std::atomic<std::uint64_t> submitted_{0};
-  bool asymmetric_;
   // Written by the submitter, polled by the consumer.
   alignas(64) std::atomic<std::uint64_t> published_{0};
-  // Read by the submitter, written rarely.
+  // Read by both, written rarely.
   alignas(64) std::atomic<ConsumerState> consumer_{ConsumerState::kDetached};
   std::atomic<std::uint32_t> slow_flags_{0};
+  bool asymmetric_ = asymmetric_fences();
 };
 
 }  // namespace slipway::internal
