@@ -8,7 +8,7 @@ thread_local constinit std::uint64_t t_fast_thread_id = 0;
 thread_local constinit bool t_in_callback = false;
 thread_local constinit std::uint64_t t_own_thread_id = 0;
 
-std::uint64_t thread_id() noexcept {
+std::uint64_t give_thread_id() noexcept {
   static std::atomic<std::uint64_t> next{1};
   if (t_own_thread_id == 0)
     t_own_thread_id = next.fetch_add(1, std::memory_order_relaxed);  // only its uniqueness matters

@@ -13,8 +13,9 @@ extern thread_local constinit bool t_in_callback __attribute__((tls_model("initi
 // This thread's number wherever it is; 0 until it was asked for.
 extern thread_local constinit std::uint64_t t_own_thread_id __attribute__((tls_model("initial-exec")));
 
-// This thread's number, from 1 upwards, given on first use.
-std::uint64_t thread_id() noexcept;
+// This thread's number, from 1 upwards, given on first use. In a callback it leaves the fast one 0.
+std::uint64_t give_thread_id() noexcept;
+inline std::uint64_t thread_id() noexcept { return t_fast_thread_id != 0 ? t_fast_thread_id : give_thread_id(); }
 // In the child of a fork: this thread gets a new one when it next asks, and so owns nothing of its parent's.
 void forget_thread_id() noexcept;
 

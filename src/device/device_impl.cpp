@@ -56,7 +56,7 @@ void DeviceImpl::throw_forked(const char* what) const {
                                                   "made anew");
 }
 
-void DeviceImpl::check_usable(const char* what, std::uint32_t generation) const {
+void DeviceImpl::throw_unusable(const char* what, std::uint32_t generation) const {
   check_process(what);
   if (t_in_callback) {
     throw Error(ErrorCode::kFailedPrecondition,

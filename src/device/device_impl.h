@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/fork.h"
+#include "base/thread_id.h"
 #include "device/address_map.h"
 #include "device/driver.h"
 #include "device/hooks.h"
@@ -36,7 +37,11 @@ class DeviceImpl {
   }
   // The same, and refuses use from inside a callback, of a closed device, and of things made before a reset
   // (generation != 0 and not the current one).
-  void check_usable(const char* what, std::uint32_t generation = 0) const;
+  void check_usable(const char* what, std::uint32_t generation = 0) const {
+    if (forked() || t_in_callback || closed_.load(std::memory_order_acquire) ||
+        (generation != 0 && generation != generation_.load(std::memory_order_acquire))) [[unlikely]]
+      throw_unusable(what, generation);
+  }
 
   Driver& driver() noexcept { return *driver_; }
   DriverEnvironment& environment() noexcept { return *environment_; }
@@ -76,6 +81,7 @@ class DeviceImpl {
   bool drain(std::int64_t deadline_ns);
   void set_slow_flags(std::uint32_t bits, bool on);  // of all streams
   [[noreturn]] void throw_forked(const char* what) const;
+  void throw_unusable(const char* what, std::uint32_t generation) const;
 
   std::unique_ptr<DriverEnvironment> environment_;
   std::unique_ptr<Driver> driver_;

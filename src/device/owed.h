@@ -51,7 +51,11 @@ class OwedUpdates {
   // The step is published. Does it wait for one that is not, by whomever? Then it is kept until it has passed.
   bool publish(const void* graph, std::uint64_t step) {
     const std::lock_guard lock(mutex_);
-    if (owed_.size() == 1 && owed_.front().graph == graph && owed_.front().step == step) owed_.clear();
+    if (owed_.size() == 1 && owed_.front().graph == graph && owed_.front().step == step) {  // nothing is in front of it
+      owed_.clear();
+      count_.store(0, std::memory_order_release);
+      return false;
+    }
     std::erase_if(owed_, [](const Owed& o) { return o.published && o.over(); });
     const auto own =
         std::find_if(owed_.begin(), owed_.end(), [&](const Owed& o) { return o.graph == graph && o.step == step; });

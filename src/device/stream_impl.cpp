@@ -38,7 +38,7 @@ StreamImpl::Submission::Submission(StreamImpl& stream) {
   if (stream.right_.is_shared() && !std::exchange(stream.shared_told_, true)) stream.note(Reason::kStreamShared, {});
 }
 
-Status StreamImpl::refusal() {
+Status StreamImpl::look_up_refusal() {
   const std::uint32_t flags = sink_->slow_flags();
   if ((flags & kSlowClosed) != 0) {
     return {ErrorCode::kStaleContext, "stream '" + name_ +
@@ -66,7 +66,7 @@ Status StreamImpl::refusal() {
 }
 
 std::shared_ptr<CaptureTarget> StreamImpl::capture() const {
-  if ((sink_->slow_flags() & kSlowCaptured) == 0) return nullptr;
+  if (!may_be_captured()) return nullptr;
   const std::lock_guard lock(capture_mutex_);
   return capture_;
 }
@@ -110,11 +110,6 @@ void StreamImpl::note(Reason reason, const std::string& subject) {
   entry.subject = subject;
   entry.started_ns = entry.ended_ns = now_ns();
   log->span(std::move(entry), sink_, nullptr);
-}
-
-void StreamImpl::check_open() {
-  device_->check_usable("a submission to a stream", generation_);
-  refusal().throw_if_error();
 }
 
 std::uint64_t StreamImpl::append(Submission& submission, const std::byte* record, std::uint32_t bytes,

@@ -81,7 +81,7 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   std::uint64_t submit_unsettled(Taken&& taken, const std::byte* record, std::uint32_t bytes, const std::string& name,
                                  Count&& count, std::span<const ParameterUse> uses = {}) {
     Submission submission(*this);
-    if (const auto target = capture()) {
+    if (const auto target = may_be_captured() ? capture() : nullptr) {
       target->append(*this, record, bytes, name, uses);
       taken();
       return 0;
@@ -99,6 +99,7 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   // The capture that this stream is part of; null when it is none's. Set by the graph layer.
   std::shared_ptr<CaptureTarget> capture() const;
   void set_capture(std::shared_ptr<CaptureTarget> target);
+  bool may_be_captured() const noexcept { return (sink_->slow_flags() & kSlowCaptured) != 0; }
   // Whether what others put on the native queue is captured too.
   bool captures_native_work() const noexcept { return captures_native_work_; }
   // Refuses what a captured stream must not be asked.
@@ -115,7 +116,10 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
   // Counts that a call left the fast path, and tells the timeline; `subject` is what was to be launched.
   void note(Reason reason, const std::string& subject);
   // Throws what a submission would be refused with.
-  void check_open();
+  void check_open() {
+    device_->check_usable("a submission to a stream", generation_);
+    refusal().throw_if_error();
+  }
   std::uint64_t submitted() const noexcept { return sink_->submitted() - base_; }
   std::uint64_t completed() { return driver_->completed() - base_; }
 
@@ -135,7 +139,14 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
                        std::int64_t deadline_ns);
   // synchronize(), checked.
   void finish(std::int64_t deadline_ns);
-  Status refusal();
+  // Why a submission is refused; success in the usual case.
+  Status refusal() {
+    if ((sink_->slow_flags() & (kSlowClosed | kSlowFailed)) == 0 &&
+        !device_->environment().lost.load(std::memory_order_acquire)) [[likely]]
+      return {};
+    return look_up_refusal();
+  }
+  Status look_up_refusal();
   Status take(std::unique_ptr<HostFunction>& work) override;
 
   // What the fast path reads, together.

@@ -151,6 +151,7 @@ void ExecutableCore::submit_side(std::size_t index, std::uint64_t step) {
 }
 
 bool ExecutableCore::embedded(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values) {
+  if (!stream->may_be_captured()) return false;
   const auto capture = std::dynamic_pointer_cast<CaptureImpl>(stream->capture());
   if (!capture) return false;
   std::uint64_t seen = ~std::uint64_t{0};  // the new graph would take what lies there now for what was captured
@@ -221,7 +222,7 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
     SLIPWAY_POINT("submitted", program_.get(), own.step, 0);
     count(counts_.replay_first);
     if (options_.updater) {  // in the order of the steps: one may wait for the slot of another
-      const std::lock_guard list(mutex_);
+      const std::lock_guard list(helper_mutex_);
       update.front().step = own.step;
       updates_.splice(updates_.end(), update);
       changed_.notify();
@@ -272,7 +273,7 @@ void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64
     open_.pop_back();
     throw;
   }
-  if (helper_rests_) changed_.notify();
+  if (store_then_load(oldest_open_, oldest(), helper_rests_, asymmetric_)) wake_helper();
 }
 
 Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publisher publisher) {
@@ -316,7 +317,8 @@ std::uint64_t ExecutableCore::cancel_locked(std::uint64_t step, Status cause, Fr
   const std::uint64_t last = program_->cancel(step, std::move(cause), freed);
   counts_.cancelled.fetch_add(last >= step ? last - step + 1 : 0, std::memory_order_relaxed);
   // Steps that somebody is publishing are taken off by him.
-  std::erase_if(open_, [&](const OpenStep& open) { return open.step >= step && !open.busy; });
+  erase_open([&](const OpenStep& open) { return open.step >= step && !open.busy; });
+  const std::lock_guard helper(helper_mutex_);
   updates_.remove_if([&](const Update& u) { return u.step >= step; });
   return last;
 }
@@ -355,7 +357,8 @@ void ExecutableCore::recover() {
   const std::uint64_t last = program_->done().completed();
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(open_, [&](const OpenStep& open) { return open.step <= last && !open.busy; });
+    erase_open([&](const OpenStep& open) { return open.step <= last && !open.busy; });
+    const std::lock_guard helper(helper_mutex_);
     updates_.remove_if([&](const Update& u) { return u.step <= last; });
   }
   definition_->device->owed().remove(this, 0, last);

@@ -87,7 +87,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     bool busy = false;
     bool submitted = true;     // false: its values come first
     std::uint64_t thread = 0;  // that launched it
-    std::int64_t seen_ns = 0;  // when the watchdog saw it first; it looks often enough
+    std::int64_t seen_ns = 0;  // when the watchdog saw it behind one that is late
   };
   // Counts that only the holder of one mutex raises: launch_mutex_, and for `published_open` mutex_.
   static void count(std::atomic<std::uint64_t>& c) noexcept {
@@ -169,7 +169,15 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::unique_lock<Mutex> lock_updates();
   void recover_updates();
 
+  // Takes entries off open_, under mutex_.
+  template <class Which>
+  void erase_open(Which&& which) {
+    std::erase_if(open_, which);
+    oldest_open_.store(oldest(), std::memory_order_release);
+  }
+  std::uint64_t oldest() const noexcept;
   void start_helper();
+  void wake_helper();
   void helper_main();
   void cancel_late();
   // Returns with `lock`, on launch_mutex_, held and every step passed.
@@ -197,11 +205,23 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   const WatchedAddresses* watched_;                 // likewise: those, or the definition's
   std::vector<std::byte> next_block_, last_block_;  // likewise: of updates that are work of the device
   std::atomic<int> publishing_{0};  // of those who publish a step that has no entry in open_
-  std::mutex mutex_;                     // guards the rest
+  BiasedMutex mutex_;                    // guards open steps; the helper takes it only when one is late
   std::vector<std::byte> first_values_;  // that values() begins with
   std::vector<OpenStep> open_;
   std::vector<std::pair<std::uint64_t, std::weak_ptr<StreamImpl>>> unsettled_;  // in blocking mode, of open steps
   std::vector<std::weak_ptr<StreamImpl>> streams_;
+  bool helper_started_ = false;
+  // The oldest of open_, 0 where it is empty: what the helper looks at without the mutex. Who opens the first one stores
+  // it and then reads helper_rests_, the helper the other way round (base/fence.h; it is the rare side).
+  std::atomic<std::uint64_t> oldest_open_{0};
+  std::atomic<bool> helper_rests_{false};  // it waits for a first open step, without looking at the time
+  const bool asymmetric_ = asymmetric_fences();
+  struct Watched {
+    std::uint64_t step = 0;
+    std::int64_t since_ns = 0;
+  };
+  Watched oldest_seen_;      // the helper's own: the oldest open step when it last looked, and since when it is that
+  std::mutex helper_mutex_;  // guards the rest; taken behind mutex_
   struct Update {
     std::uint64_t step;
     std::vector<std::byte> values;
@@ -209,8 +229,6 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::list<Update> updates_;
   std::uint64_t helper_step_ = 0;  // whose values the helper has taken from there and not yet published
   ConditionVariable changed_;
-  bool helper_started_ = false;
-  bool helper_rests_ = false;  // it waits for a first open step, without looking at the time
   bool stopping_ = false;
 };
 

@@ -74,6 +74,7 @@ void ExecutableCore::drop() {
   std::uint64_t first = 0;
   {
     const std::lock_guard lock(mutex_);
+    const std::lock_guard helper(helper_mutex_);
     stopping_ = true;
     changed_.notify();
     for (const OpenStep& open : open_) {
@@ -132,6 +133,19 @@ void ExecutableCore::start_helper() {
   helper_started_ = true;
 }
 
+void ExecutableCore::wake_helper() {
+  const std::lock_guard lock(helper_mutex_);  // it has looked, and sleeps
+  changed_.notify();
+}
+
+std::uint64_t ExecutableCore::oldest() const noexcept {
+  std::uint64_t step = 0;
+  for (const OpenStep& open : open_) {
+    if (step == 0 || open.step < step) step = open.step;
+  }
+  return step;
+}
+
 void ExecutableCore::abandon(std::uint64_t step) {
   Freed freed;
   program_->abandon(step, freed);
@@ -142,14 +156,17 @@ void ExecutableCore::abandon(std::uint64_t step) {
 void ExecutableCore::cancel_late() {
   std::int64_t limit_ns = std::chrono::nanoseconds(options_.watchdog).count();
   if (limit_ns == 0) limit_ns = definition_->device->rules().default_limit_ns;
+  const std::int64_t now = now_ns();
+  const std::uint64_t oldest = oldest_open_.load(std::memory_order_acquire);
+  if (oldest != oldest_seen_.step) oldest_seen_ = {oldest, now};
+  if (oldest == 0 || now - oldest_seen_.since_ns <= limit_ns) return;
   Freed freed;
   OpenStep late;
   std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
-    const std::int64_t now = now_ns();
     for (OpenStep& open : open_) {
-      if (open.seen_ns == 0) open.seen_ns = now;
+      if (open.seen_ns == 0) open.seen_ns = open.step == oldest ? oldest_seen_.since_ns : now;
       if (!open.busy && now - open.seen_ns > limit_ns && (late.step == 0 || open.step < late.step) && !over(open.step))
         late = open;
     }
@@ -169,15 +186,18 @@ void ExecutableCore::helper_main() {
   const std::int64_t limit_ns = options_.watchdog.count() > 0 ? std::chrono::nanoseconds(options_.watchdog).count()
                                                               : definition_->device->rules().default_limit_ns;
   const auto look_every = std::chrono::nanoseconds(std::clamp<std::int64_t>(limit_ns / 8, 1'000'000, 1'000'000'000));
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(helper_mutex_);
   for (;;) {
     if (updates_.empty()) {
       if (stopping_) return;
-      if (open_.empty()) {
-        helper_rests_ = true;
-        // Ended by drop(), which comes with the last handle.
-        changed_.wait(lock, [&] { return stopping_ || !updates_.empty() || !open_.empty(); });
-        helper_rests_ = false;
+      if (oldest_open_.load(std::memory_order_acquire) == 0) {
+        if (store_then_load_rare(helper_rests_, true, oldest_open_, asymmetric_) == 0) {
+          // Ended by drop(), which comes with the last handle.
+          changed_.wait(lock, [&] {
+            return stopping_ || !updates_.empty() || oldest_open_.load(std::memory_order_acquire) != 0;
+          });
+        }
+        helper_rests_.store(false, std::memory_order_relaxed);
       }
       // Launches do not wake it: it looks around often enough to notice what is late.
       if (!stopping_ && updates_.empty()) changed_.wait_for(lock, look_every);
@@ -199,16 +219,20 @@ void ExecutableCore::helper_main() {
       // There is no caller to publish it again.
       refused_by = error.what();
     }
+    if (refused_by) {
+      Freed freed;
+      std::uint64_t last = 0;
+      {
+        const std::lock_guard open(mutex_);
+        if (!over(update.step)) {
+          const Status cause = cancelled_error(update.step, ErrorCode::kCancelled, *refused_by);
+          last = cancel_locked(update.step, cause, freed);
+        }
+      }
+      if (last != 0) end_cancel(update.step, last, freed);
+    }
     lock.lock();
     helper_step_ = 0;
-    if (refused_by && !over(update.step)) {
-      Freed freed;
-      const Status cause = cancelled_error(update.step, ErrorCode::kCancelled, *refused_by);
-      const std::uint64_t last = cancel_locked(update.step, cause, freed);
-      lock.unlock();
-      end_cancel(update.step, last, freed);
-      lock.lock();
-    }
   }
 }
 

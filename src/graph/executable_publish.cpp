@@ -17,7 +17,7 @@ ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
   std::unique_lock lock(mutex_);
   const auto open = std::find_if(open_.begin(), open_.end(), [&](const OpenStep& o) { return o.step == step; });
   if (Status cause = program_->cancellation_of(step); !cause.ok()) {
-    if (open != open_.end() && !open->busy) open_.erase(open);
+    erase_open([&](const OpenStep& o) { return o.step == step && !o.busy; });
     lock.unlock();
     definition_->device->owed().remove(this, step, step);
     cause.throw_if_error();
@@ -55,7 +55,7 @@ void ExecutableCore::put_back(const OpenStep& taken) {
 void ExecutableCore::close_open(std::uint64_t step) {
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(open_, [&](const OpenStep& open) { return open.step == step; });
+    erase_open([&](const OpenStep& open) { return open.step == step; });
   }
   definition_->device->owed().remove(this, step, step);
 }
@@ -189,7 +189,7 @@ void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& v
   }
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(open_, [&](const OpenStep& open) { return open.step == step; });
+    erase_open([&](const OpenStep& open) { return open.step == step; });
     count(counts_.published_open);
   }
   const bool held_up = definition_->device->owed().publish(this, step);
