@@ -222,6 +222,54 @@ TEST_P(Steps, TheWatchdogNamesTheGateThatNobodyOpened) {
   EXPECT_EQ(a.list[0], 1);
 }
 
+// It has come to rest meanwhile, and is woken by the next step that is launched open.
+TEST_P(Steps, TheWatchdogLooksAgainWhenItHasRested) {
+  Appending a;
+  make(a, {.watchdog = std::chrono::milliseconds(40)});
+  for (int i = 0; i < 3; ++i) {
+    a.graph.publish(a.graph.launch_open(stream), a.graph.values());
+    stream.synchronize();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it looks every five
+  }
+  (void)a.graph.launch_open(stream, Publisher::kOtherThread);
+  const auto begin = std::chrono::steady_clock::now();
+  expect_error(ErrorCode::kTimeout, "gate 'values'", [&] { stream.synchronize(std::chrono::milliseconds(30000)); });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  a.graph.recover();
+}
+
+// Steps that are published in time, one behind the other, are not late because there is always one open.
+TEST_P(Steps, TheWatchdogMeasuresEachStep) {
+  Appending a;
+  make(a, {.watchdog = std::chrono::milliseconds(1000)});
+  const auto begin = std::chrono::steady_clock::now();
+  Step open = a.graph.launch_open(stream);
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1600)) {
+    a.graph.publish(open, a.graph.values());
+    open = a.graph.launch_open(stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  a.graph.publish(open, a.graph.values());
+  stream.synchronize();
+  EXPECT_EQ(a.graph.counters().cancelled, 0u);
+}
+
+TEST_P(Steps, PublishedStepsAreCountedWhicheverWayTheyWere) {
+  Appending before, behind;
+  make(before, {.order = Order::kUpdateFirst});
+  make(behind);
+  for (Appending* a : {&before, &behind}) {
+    a->graph.launch(stream, a->graph.values());
+    a->graph.publish(a->graph.launch_open(stream), a->graph.values());
+    a->graph.launch(stream, a->graph.values());
+  }
+  stream.synchronize();
+  EXPECT_EQ(before.graph.counters().published, 3u);
+  EXPECT_EQ(before.graph.counters().update_first, 2u);
+  EXPECT_EQ(behind.graph.counters().published, 3u);
+  EXPECT_EQ(behind.graph.counters().replay_first, 3u);
+}
+
 TEST_P(Steps, AWaitThatEndsTellsWhatHoldsTheStep) {
   std::int32_t x = 0;
   Capture capture(stream, "held");

@@ -499,6 +499,97 @@ TEST_P(EngineOf, SpreadPassesAnExceptionOnAndBeginsNoFurtherChunk) {
 // --- Priorities, and the end ---
 
 // A lane at a gate, behind which it says its name.
+// --- A worker with nothing else to run ---
+
+class Staying : public ::testing::Test {
+ protected:
+  void open_engine(std::int64_t spin_ns) {
+    if (available_processors() == 1) GTEST_SKIP() << "on one processor nothing spins";
+    EngineOptions options;
+    options.spin_ns = spin_ns;
+    engine_ = std::make_unique<Engine>(options, &walk<TestExecutor>, &executor_);
+    lane_ = std::make_unique<TestLane>(*engine_, rules_);
+    lane_->launch(before_);
+    lane_->wait_for(gate_, 1);
+    end_ = lane_->mark();
+    for (int i = 0; i < 5000 && !reached_; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_TRUE(reached_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  void TearDown() override {
+    if (!engine_) return;
+    ASSERT_TRUE(lane_->lane().progress().wait(end_, 0, now_ns() + kFarAway));
+    EXPECT_TRUE(engine_->shut_down(now_ns() + kFarAway));
+  }
+  // Announces what the lane waits for; true: it was there to be resumed.
+  bool open_gate() {
+    Freed freed;
+    gate_.announce(1, freed);
+    const bool freed_any = !freed.empty();
+    resume_all(freed);
+    return freed_any;
+  }
+
+  static constexpr std::int64_t kLong = 20'000 * kMillisecond;
+  WaitRules rules_;
+  TestExecutor executor_;
+  Progress gate_;
+  std::atomic<bool> reached_{false};
+  Work before_{[&](Lane&) { reached_ = true; }};
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<TestLane> lane_;
+  std::uint64_t end_ = 0;
+};
+
+TEST_F(Staying, WhoEndsTheWaitFindsNobodyToResume) {
+  open_engine(kLong);
+  if (!engine_) return;
+  EXPECT_FALSE(open_gate());
+}
+
+TEST_F(Staying, ItLeavesTheLaneForOthers) {
+  open_engine(kLong);
+  if (!engine_) return;
+  TestLane other(*engine_, rules_);
+  std::atomic<bool> ran{false};
+  Work work{[&](Lane&) { ran = true; }};
+  const std::int64_t begin = now_ns();
+  other.launch(work);
+  ASSERT_TRUE(other.synchronize());
+  EXPECT_TRUE(ran);
+  EXPECT_LT(now_ns() - begin, kLong / 2);
+  EXPECT_TRUE(open_gate()) << "the lane was left, and is resumed";
+}
+
+TEST_F(Staying, ItLeavesTheLaneForOthersThatArePolled) {
+  if (available_processors() == 1) GTEST_SKIP() << "on one processor nothing spins";
+  EngineOptions options;
+  options.spin_ns = kLong;
+  engine_ = std::make_unique<Engine>(options, &walk<TestExecutor>, &executor_);
+  TestLane other(*engine_, rules_);
+  Work work{[](Lane&) {}};
+  other.launch(work);
+  ASSERT_TRUE(other.synchronize());  // and is looked at from here on
+  lane_ = std::make_unique<TestLane>(*engine_, rules_);
+  lane_->wait_for(gate_, 1);
+  end_ = lane_->mark();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const std::int64_t begin = now_ns();
+  other.launch(work);
+  ASSERT_TRUE(other.synchronize());
+  EXPECT_LT(now_ns() - begin, kLong / 2);
+  (void)open_gate();
+}
+
+TEST_F(Staying, ItGivesUpWhenNothingComes) {
+  open_engine(kMillisecond);
+  if (!engine_) return;
+  for (int i = 0; i < 5000 && lane_->lane().state() != LaneState::kBlocked; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(lane_->lane().state(), LaneState::kBlocked);
+  EXPECT_TRUE(open_gate());
+}
+
 TEST(Engine, ReadyLanesRunByPriority) {
   TestExecutor executor;
   const WaitRules rules;

@@ -70,13 +70,16 @@ class Replays : public ::testing::TestWithParam<bool> {  // whether each slot ha
 
   std::uint64_t submit() {
     const std::uint64_t step = program_->begin_step().value();
+    submit(step);
+    return step;
+  }
+  void submit(std::uint64_t step) {
     const ReplayRecord record{{sizeof(ReplayRecord), RecordKind::kReplay, 0, 0}, program_.get(), step, 0};
     Status why;
     std::byte* place = lane_->reserve(sizeof record, why);
     EXPECT_NE(place, nullptr);
     std::memcpy(place, &record, sizeof record);
     if (lane_->commit(sizeof record)) engine_.kick(*lane_);
-    return step;
   }
   void write(std::uint64_t step, std::int64_t value) { std::memcpy(program_->block(step), &value, sizeof value); }
   void open(std::uint64_t step) {
@@ -132,6 +135,34 @@ TEST_P(Replays, GatesOpenOnlyOverContiguousSteps) {
   open(first);
   ASSERT_TRUE(passes(third));
   EXPECT_EQ(seen_.values, (std::vector<std::int64_t>{1, 2, 3}));
+}
+
+TEST_P(Replays, AGateMayOpenBeforeItsStepIsSubmitted) {
+  const auto begin_open = [&](std::int64_t value) {
+    const std::uint64_t step = program_->begin_step().value();
+    write(step, value);
+    Freed freed;
+    program_->open_gate_unseen(0, step, freed);
+    EXPECT_TRUE(freed.empty());
+    submit(step);
+    return step;
+  };
+  for (std::int64_t i = 1; i <= 20; ++i) {
+    ASSERT_TRUE(i <= kDepth || passes(static_cast<std::uint64_t>(i) - kDepth));
+    (void)begin_open(i);
+  }
+  ASSERT_TRUE(passes(20));
+  // Behind one that is not published yet it opens nothing, as any other.
+  const std::uint64_t older = submit(), newer = begin_open(22);
+  EXPECT_FALSE(program_->done().wait(older, 0, now_ns() + kMillisecond));
+  EXPECT_EQ(program_->gate(0).completed(), 20U);
+  write(older, 21);
+  open(older);
+  ASSERT_TRUE(passes(newer));
+  (void)begin_open(23);
+  ASSERT_TRUE(passes(23));
+  ASSERT_EQ(seen_.values.size(), 23U);
+  for (std::int64_t i = 1; i <= 23; ++i) EXPECT_EQ(seen_.values[static_cast<std::size_t>(i) - 1], i);
 }
 
 TEST_P(Replays, ManyStepsWithThePublisherAtRandomTimes) {
