@@ -8,8 +8,7 @@ bool BiasedMutex::become_owner() {
   std::uint64_t expected = kNobody;
   if (owner_.load(std::memory_order_relaxed) != expected) return false;
   const std::uint64_t me = thread_id();
-  return owner_.compare_exchange_strong(expected, me, std::memory_order_acq_rel) &&
-         enter(me, Inside::kYes);
+  return owner_.compare_exchange_strong(expected, me, std::memory_order_acq_rel) && enter(me, Inside::kYes);
 }
 
 bool BiasedMutex::drain() noexcept {

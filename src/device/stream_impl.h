@@ -1,7 +1,7 @@
 // The submitting side of a stream: who may write to its sink, and the way a record takes into it.
 //
-// The right to submit is a BiasedMutex (its B1 to B3): a stream is biased to the first thread that submits. Who holds it
-// touches the producer's fields of the sink.
+// The right to submit is a BiasedMutex (its B1 to B3): a stream is biased to the first thread that submits. Who holds
+// it touches the producer's fields of the sink.
 #pragma once
 
 #include <atomic>

@@ -161,7 +161,7 @@ Lane* Engine::claim_polled() {
   LaneState expected = LaneState::kPolled;
   // Acquire: what the last runner left in the lane.
   return best->state().compare_exchange_strong(expected, LaneState::kRunning, std::memory_order_acq_rel) ? best
-                                                                                                             : nullptr;
+                                                                                                         : nullptr;
 }
 
 bool Engine::work_waits() const noexcept {

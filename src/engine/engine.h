@@ -7,7 +7,8 @@
 //   E1  a lane in state kPolled is in polled_, and there is a worker that looks around, or every worker is
 //       running something and will look around afterwards.
 //   E2  before the last worker that looks around parks, it detaches every polled lane that is empty.
-//       A worker that stays with a lane counts as running: it looks at the polled ones too, as long as nobody looks around.
+//       A worker that stays with a lane counts as running: it looks at the polled ones too, as long as nobody looks
+//       around.
 //   E3  a worker that stops looking around in order to run something wakes a parked one when it was the last
 //       and others may have work.
 #pragma once
@@ -100,8 +101,8 @@ class Engine {
     return ready_count_.load(std::memory_order_relaxed) != 0 || polled_count_.load(std::memory_order_relaxed) > own;
   }
 
-  // The worker of a lane stays with it until `source` has reached `count`; false when there is something else to run, or
-  // nothing has come for `spin_ns`.
+  // The worker of a lane stays with it until `source` has reached `count`; false when there is something else to run,
+  // or nothing has come for `spin_ns`.
   bool stay(const Progress& source, std::uint64_t count) const noexcept;
 
   // Stops the workers after the turn that each is at and joins them. False when a thread is still busy at the

@@ -109,9 +109,7 @@ class ReplayProgram {
   Progress& gate(std::uint32_t index) noexcept { return gates_[index].progress(); }
   Progress& done() noexcept { return done_.progress(); }
   GateEvent& event(std::uint32_t gate) noexcept { return events_[gate]; }
-  std::byte* block(std::uint64_t step) noexcept {
-    return blocks_.get() + step % layout_.depth * block_stride_;
-  }
+  std::byte* block(std::uint64_t step) noexcept { return blocks_.get() + step % layout_.depth * block_stride_; }
 
   // --- By the walker ---
   // Brings the tape up to the step's values. Only what differs is written.

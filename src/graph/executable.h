@@ -44,9 +44,11 @@ struct AddressPlace {
 //       it sets `busy` first, so that only one does. A step that its own launch publishes gets its entry only when that
 //       is refused. Where a walker cancels steps, their entries stay until somebody comes by: who publishes, or
 //       recover().
-//   X3  recover() first has every step pass, then looks for entries that are `busy` and at publishing_, and refuses where
+//   X3  recover() first has every step pass, then looks for entries that are `busy` and at publishing_, and refuses
+//   where
 //       there are any: the publisher of a cancelled step may still write its slot. One that begins later finds that its
-//       step has passed. Who publishes before submitting is neither: its step passes only when it is submitted or abandoned.
+//       step has passed. Who publishes before submitting is neither: its step passes only when it is submitted or
+//       abandoned.
 //   X4  rebind() changes tapes under launch_mutex_ when all steps that were begun have passed, so that none is walked.
 class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
  public:
@@ -204,15 +206,15 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::unique_ptr<WatchedAddresses> own_watched_;   // likewise: once it was rebound
   const WatchedAddresses* watched_;                 // likewise: those, or the definition's
   std::vector<std::byte> next_block_, last_block_;  // likewise: of updates that are work of the device
-  std::atomic<int> publishing_{0};  // of those who publish a step that has no entry in open_
-  BiasedMutex mutex_;                    // guards open steps; the helper takes it only when one is late
-  std::vector<std::byte> first_values_;  // that values() begins with
+  std::atomic<int> publishing_{0};                  // of those who publish a step that has no entry in open_
+  BiasedMutex mutex_;                               // guards open steps; the helper takes it only when one is late
+  std::vector<std::byte> first_values_;             // that values() begins with
   std::vector<OpenStep> open_;
   std::vector<std::pair<std::uint64_t, std::weak_ptr<StreamImpl>>> unsettled_;  // in blocking mode, of open steps
   std::vector<std::weak_ptr<StreamImpl>> streams_;
   bool helper_started_ = false;
-  // The oldest of open_, 0 where it is empty: what the helper looks at without the mutex. Who opens the first one stores
-  // it and then reads helper_rests_, the helper the other way round (base/fence.h; it is the rare side).
+  // The oldest of open_, 0 where it is empty: what the helper looks at without the mutex. Who opens the first one
+  // stores it and then reads helper_rests_, the helper the other way round (base/fence.h; it is the rare side).
   std::atomic<std::uint64_t> oldest_open_{0};
   std::atomic<bool> helper_rests_{false};  // it waits for a first open step, without looking at the time
   const bool asymmetric_ = asymmetric_fences();
