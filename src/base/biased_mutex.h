@@ -2,8 +2,7 @@
 // which then locks and unlocks it with plain stores. The first other thread takes the bias away for good, at the cost
 // of a process-wide barrier; from then on it is a Mutex. Invariants:
 //   B1  it is held by the owner between entered_ = kYes or kBriefly and entered_ = kNo while owner_ is its number, or
-//   by
-//       whoever holds mutex_ once drained_ is set.
+//       by whoever holds mutex_ once drained_ is set.
 //   B2  the owner stores entered_ and then reads owner_; who takes the bias away stores owner_ = kShared and then reads
 //       entered_ (base/fence.h): so either waits for the owner to leave, or the owner sees that the bias is gone and
 //       takes mutex_. drained_ is set, under mutex_, once entered_ was seen as kNo behind that store.

@@ -45,10 +45,9 @@ struct AddressPlace {
 //       is refused. Where a walker cancels steps, their entries stay until somebody comes by: who publishes, or
 //       recover().
 //   X3  recover() first has every step pass, then looks for entries that are `busy` and at publishing_, and refuses
-//   where
-//       there are any: the publisher of a cancelled step may still write its slot. One that begins later finds that its
-//       step has passed. Who publishes before submitting is neither: its step passes only when it is submitted or
-//       abandoned.
+//       where there are any: the publisher of a cancelled step may still write its slot. One that begins later finds
+//       that its step has passed. Who publishes before submitting is neither: its step passes only when it is submitted
+//       or abandoned.
 //   X4  rebind() changes tapes under launch_mutex_ when all steps that were begun have passed, so that none is walked.
 class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
  public:
