@@ -37,6 +37,8 @@ class OwedUpdates {
     }
   };
 
+  bool any() const noexcept { return count_.load(std::memory_order_acquire) != 0; }
+
   void add(const Owed& owed) {
     const std::lock_guard lock(mutex_);
     owed_.push_back(owed);
@@ -70,7 +72,7 @@ class OwedUpdates {
   }
   // WouldDeadlock when this thread owes an update to something on the stream (null: on any).
   Status check(const void* stream, const char* what) {
-    if (count_.load(std::memory_order_acquire) == 0) return {};
+    if (!any()) return {};
     const std::uint64_t me = thread_id();
     const std::lock_guard lock(mutex_);
     if (const Owed* owed = find([&](const Owed& o) { return !stream || o.stream == stream; },
@@ -83,7 +85,7 @@ class OwedUpdates {
   }
   // The same for one step of a graph and those before it.
   Status check_step(const void* graph, std::uint64_t step, const char* what) {
-    if (count_.load(std::memory_order_acquire) == 0) return {};
+    if (!any()) return {};
     const std::uint64_t me = thread_id();
     const std::lock_guard lock(mutex_);
     if (const Owed* owed = find([&](const Owed& o) { return o.graph == graph && o.step <= step; },

@@ -92,7 +92,7 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream, b
   if (settles && blocking()) {
     stream->check_settling();
     owed.check_step(this, next, "launching another step in blocking mode").throw_if_error();
-  } else if (next > options_.depth) {
+  } else if (next > options_.depth && owed.any()) {
     owed.check_step(this, next - options_.depth, "launching another step").throw_if_error();
   }
   remember(stream);  // before there is a step, which would have to pass

@@ -85,7 +85,7 @@ void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::by
   Freed freed;
   if (taken.gates_open == 0) {
     check_values(values);
-    wait_for_slot(step);
+    if (taken.submitted) wait_for_slot(step);  // else its launch has
     const std::int64_t started = logs ? now_ns() : 0;
     if (!SLIPWAY_RULE(kValuesBeforeGate)) {
       open_gate(taken, 0, freed);
@@ -164,7 +164,7 @@ void ExecutableCore::throw_told(const OpenStep& open, const std::byte* block) co
 
 void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>& values) {
   program_->cancellation_of(taken.step).throw_if_error();
-  if (passed(taken.step)) {  // cancelled, recovered from, and its slot is another's
+  if (taken.submitted && passed(taken.step)) {  // cancelled, recovered from, and its slot is another's
     cancelled_error(taken.step, ErrorCode::kCancelled, "its graph has recovered meanwhile").throw_if_error();
   }
   try {
