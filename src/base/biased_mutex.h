@@ -25,7 +25,7 @@ class BiasedMutex {
   // Is the owner inside, and may it be waiting there?
   enum class Inside : std::uint8_t { kNo, kBriefly, kYes };
 
-  BiasedMutex() : asymmetric_(asymmetric_fences()) {}
+  explicit BiasedMutex(bool asymmetric = asymmetric_fences()) : asymmetric_(asymmetric) {}
 
   void lock() {
     if (enter(t_own_thread_id, Inside::kYes)) hold_as_owner();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <set>
 #include <string>
@@ -369,6 +370,51 @@ TEST(BiasedMutex, IsWaitedForWhileItsOwnerIsInside) {
   mutex.lock();  // with that of the other one: the bias is gone
   mutex.unlock();
   other.join();
+}
+
+class BiasedMutexWith : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Fences, BiasedMutexWith, ::testing::Bool(),
+                         [](const auto& of) { return of.param ? "asymmetric" : "symmetric"; });
+
+// Many owners: now and then one has seen that it is the owner, and has not entered yet.
+TEST_P(BiasedMutexWith, TheBiasIsTakenAwayAtAnyMoment) {
+  const bool asymmetric = GetParam() && asymmetric_fences();  // where there are any
+  constexpr int kRounds = 30000;
+  std::deque<BiasedMutex> mutexes;
+  for (int i = 0; i < kRounds; ++i) mutexes.emplace_back(asymmetric);
+  std::atomic<int> ready{-1}, taken{-1}, inside{0}, violations{0};
+  const std::int64_t end = now_ns() + 2'000'000'000;  // on a machine that does other things
+  const auto visit = [&](BiasedMutex& mutex, int pauses) {
+    mutex.lock();
+    if (inside.fetch_add(1, std::memory_order_relaxed) != 0) violations.fetch_add(1, std::memory_order_relaxed);
+    for (int i = 0; i < pauses; ++i) cpu_relax();
+    inside.fetch_sub(1, std::memory_order_relaxed);
+    mutex.unlock();
+  };
+  std::thread other([&] {
+    for (int round = 0; round < kRounds; ++round) {
+      for (int i = 0; ready.load(std::memory_order_acquire) < round; ++i) {
+        if (i % 64 == 63) std::this_thread::yield();
+        else cpu_relax();
+      }
+      if (ready.load(std::memory_order_relaxed) == kRounds) return;
+      for (int i = round % 16; i > 0; --i) cpu_relax();
+      visit(mutexes[static_cast<std::size_t>(round)], 4);
+      taken.store(round, std::memory_order_release);
+    }
+  });
+  for (int round = 0; round < kRounds && now_ns() < end; ++round) {
+    BiasedMutex& mutex = mutexes[static_cast<std::size_t>(round)];
+    visit(mutex, 0);
+    ready.store(round, std::memory_order_release);
+    for (int i = 0; taken.load(std::memory_order_acquire) < round; ++i) {
+      visit(mutex, 16);
+      if (i % 64 == 63) std::this_thread::yield();  // the other one may have no processor
+    }
+  }
+  ready.store(kRounds, std::memory_order_release);
+  other.join();
+  EXPECT_EQ(violations.load(), 0);
 }
 
 // The bias is taken away at every moment of the owner's, and what the mutex guards stays whole.
