@@ -294,9 +294,9 @@ struct InstantiateOptions {
   Tier tier = Tier::kAuto;  // Unsupported where the device does not have it
   bool serial = false;   // one branch of a fork after the other, on the replay's own stream, also with several workers
   bool updater = false;  // publish on a thread of the executable's own instead of the one that launches
-  // A step that is not published for so long is cancelled, at most a quarter of it later; 0: the wait limit. One behind
-  // another that is late counts from when that was found. Where values are work of the device
-  // (resettable gates) nobody is waited for: a wait for a step that stands still ends with its own limit.
+  // A step that is not published for so long is cancelled, at most a quarter of it or 2 ms later; 0: the wait limit.
+  // Where values are work of the device (resettable gates) nobody is waited for: a wait for a step that stands still
+  // ends with its own limit.
   std::chrono::milliseconds watchdog{0};
 };
 

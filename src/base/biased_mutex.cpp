@@ -1,5 +1,6 @@
 #include "base/biased_mutex.h"
 
+#include <chrono>
 #include <thread>
 
 namespace slipway::internal {
@@ -22,9 +23,12 @@ bool BiasedMutex::drain() noexcept {
 void BiasedMutex::lock_slow() {
   if (become_owner()) return hold_as_owner();
   mutex_.lock();
-  while (!drain()) {
+  constexpr int kYields =
+      256;  // then it sleeps between looks: once in a mutex's life, for as long as its owner is inside
+  for (int looks = 0; !drain(); ++looks) {
     if (!t_simulated) {
-      std::this_thread::yield();
+      if (looks < kYields) std::this_thread::yield();
+      else std::this_thread::sleep_for(std::chrono::microseconds(50));
       continue;
     }
     const auto left = [](const void* mutex) {

@@ -153,9 +153,13 @@ class Walker {
   // True: the lane waits for the source to reach `count`, and is no longer ours.
   bool blocks_on(Progress& source, std::uint64_t count) {
     if (source.completed() >= count) return false;
-    leave(WalkResult::kBlocked);
-    if (engine_.stay(source, count)) return false;
     if (!log_) lane_.stands_since = 0;  // what a timeline that is off by now left behind
+    leave(WalkResult::kBlocked);
+    if (engine_.stay(source, count)) {
+      if (executor_.environment().timeline.load(std::memory_order_acquire) == log_) return false;
+      stopped_ = WalkResult::kTurn;  // the timeline was turned on or off meanwhile: the next turn looks at it
+      return true;
+    }
     if constexpr (kSimulated) Executor::Steps::blocks(*this, source, count);
     return source.add_waiter(count, &lane_,
                              [&] { lane_.state().store(LaneState::kBlocked, std::memory_order_seq_cst); });

@@ -30,6 +30,7 @@ ExecutableCore::ExecutableCore(std::shared_ptr<const DefinitionImpl> definition,
     program_ = std::make_shared<ReplayProgram>(std::span(&definition_->serial, 1), std::move(layout));
   }
   open_.reserve(64);
+  looks_.reserve(kMostLooks + 1);  // watching over steps allocates nothing
   first_values_ = definition_->initial_block;
   if (!definition_->random.empty()) draws_ = std::make_unique<StepDraws>(definition_->random);
   for (const Variable& v : definition_->variables) {

@@ -88,7 +88,6 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     bool busy = false;
     bool submitted = true;     // false: its values come first
     std::uint64_t thread = 0;  // that launched it
-    std::int64_t seen_ns = 0;  // when the watchdog saw it behind one that is late
   };
   // Counts that only the holder of one mutex raises: launch_mutex_, and for `published_open` mutex_.
   static void count(std::atomic<std::uint64_t>& c) noexcept {
@@ -181,6 +180,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void wake_helper();
   void helper_main();
   void cancel_late();
+  std::int64_t first_seen(std::uint64_t step, std::int64_t now) const noexcept;
   // Returns with `lock`, on launch_mutex_, held and every step passed.
   void wait_until_idle(std::unique_lock<BiasedMutex>& lock, std::int64_t deadline_ns);
   void find_places();
@@ -217,11 +217,13 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   std::atomic<std::uint64_t> oldest_open_{0};
   std::atomic<bool> helper_rests_{false};  // it waits for a first open step, without looking at the time
   const bool asymmetric_ = asymmetric_fences();
-  struct Watched {
-    std::uint64_t step = 0;
-    std::int64_t since_ns = 0;
+  struct Look {
+    std::uint64_t begun = 0;
+    std::int64_t at_ns = 0;
   };
-  Watched oldest_seen_;      // the helper's own: the oldest open step when it last looked, and since when it is that
+  // More than there are within the limit; older steps are late by any of them.
+  static constexpr std::size_t kMostLooks = 32;
+  std::vector<Look> looks_;  // the helper's own: how many steps had begun when it looked, the oldest first
   std::mutex helper_mutex_;  // guards the rest; taken behind mutex_
   struct Update {
     std::uint64_t step;

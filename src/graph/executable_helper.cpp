@@ -153,21 +153,31 @@ void ExecutableCore::abandon(std::uint64_t step) {
   close_open(step);
 }
 
+// A step that began since the last look has its whole time before it.
+std::int64_t ExecutableCore::first_seen(std::uint64_t step, std::int64_t now) const noexcept {
+  for (const Look& look : looks_) {
+    if (look.begun >= step) return look.at_ns;
+  }
+  return now;
+}
+
 void ExecutableCore::cancel_late() {
   std::int64_t limit_ns = std::chrono::nanoseconds(options_.watchdog).count();
   if (limit_ns == 0) limit_ns = definition_->device->rules().default_limit_ns;
   const std::int64_t now = now_ns();
-  const std::uint64_t oldest = oldest_open_.load(std::memory_order_acquire);
-  if (oldest != oldest_seen_.step) oldest_seen_ = {oldest, now};
-  if (oldest == 0 || now - oldest_seen_.since_ns <= limit_ns) return;
+  const std::uint64_t begun = program_->begun(), oldest = oldest_open_.load(std::memory_order_acquire);
+  if (looks_.empty() || looks_.back().begun < begun) looks_.push_back({begun, now});
+  while (looks_.size() > 1 && (looks_.front().begun < oldest || looks_.size() > kMostLooks))
+    looks_.erase(looks_.begin());
+  if (oldest == 0 || now - first_seen(oldest, now) <= limit_ns) return;
   Freed freed;
   OpenStep late;
   std::uint64_t last = 0;
   {
     const std::lock_guard lock(mutex_);
-    for (OpenStep& open : open_) {
-      if (open.seen_ns == 0) open.seen_ns = open.step == oldest ? oldest_seen_.since_ns : now;
-      if (!open.busy && now - open.seen_ns > limit_ns && (late.step == 0 || open.step < late.step) && !over(open.step))
+    for (const OpenStep& open : open_) {
+      if (!open.busy && now - first_seen(open.step, now) > limit_ns && (late.step == 0 || open.step < late.step) &&
+          !over(open.step))
         late = open;
     }
     if (late.step == 0) return;

@@ -254,6 +254,25 @@ TEST_P(Steps, TheWatchdogMeasuresEachStep) {
   EXPECT_EQ(a.graph.counters().cancelled, 0u);
 }
 
+// Each counts from its own launch, not from when those in front of it were published.
+TEST_P(Steps, TheWatchdogGivesNoMoreTimeBehindAnother) {
+  constexpr std::chrono::milliseconds kLimit(1200);
+  Appending a;
+  make(a, {.watchdog = kLimit});
+  const Step first = a.graph.launch_open(stream, Publisher::kOtherThread);
+  const auto begin = std::chrono::steady_clock::now();
+  (void)a.graph.launch_open(stream, Publisher::kOtherThread);
+  std::this_thread::sleep_for(kLimit * 8 / 10);
+  a.graph.publish(first, a.graph.values());
+  while (a.graph.counters().cancelled == 0 && std::chrono::steady_clock::now() - begin < 10 * kLimit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, kLimit);
+  EXPECT_LT(took, kLimit * 175 / 100);
+  EXPECT_THROW(stream.synchronize(), Error);
+  a.graph.recover();
+}
+
 TEST_P(Steps, PublishedStepsAreCountedWhicheverWayTheyWere) {
   Appending before, behind;
   make(before, {.order = Order::kUpdateFirst});

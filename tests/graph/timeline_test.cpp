@@ -189,6 +189,37 @@ TEST_P(TimelineOf, AReplayThatStoodBeforeTheTimelineWasOnHasNoStart) {
       << "it came to the first gate before";
 }
 
+// The same where the worker has nothing else to do, and looks at the gate itself.
+TEST(TimelineWhileAWorkerStays, ReplaysAreSeenFromThereOn) {
+  const Device device = Device::open("cpu:workers=1,spin_us=5000000");
+  const Stream stream = device.create_stream({.name = "main"});
+  const Module module = load(device);
+  std::atomic<int> flag{0};
+  std::int32_t out = 0;
+  Capture capture(stream, "stays");
+  const auto value = capture.parameter<std::int32_t>("value", 5);
+  stream.launch(module.kernel("raise_flag"), {}, Argument::bytes_of(Flag{&flag}));
+  stream.launch(module.kernel("put"), {}, &out, value);
+  const ExecutableGraph graph = capture.end().instantiate();
+  for (const bool on : {true, false}) {  // and off
+    flag = 0;
+    if (!on) device.start_timeline();
+    const Step step = graph.launch_open(stream);
+    ASSERT_TRUE(becomes(flag, 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (on) device.start_timeline();
+    else (void)device.stop_timeline();
+    graph.publish(step, graph.values());
+    graph.wait(step);
+    EXPECT_EQ(out, 5);
+    if (!on) continue;
+    const Timeline all = device.stop_timeline();
+    ASSERT_EQ(of(all, Kind::kNode, step.number).size(), 1U);
+    EXPECT_EQ(of(all, Kind::kNode, step.number)[0].name, "put");
+    EXPECT_EQ(of(all, Kind::kSubmission, step.number).size(), 1U);
+  }
+}
+
 // Whoever sees that a step has passed sees its end in the timeline, however quickly he looks.
 TEST_P(TimelineOf, AStepThatHasPassedHasAnEnd) {
   std::int32_t out = 0;
