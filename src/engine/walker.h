@@ -25,8 +25,7 @@
 
 namespace slipway::internal {
 
-// Records that a lane may execute before others get a look. A switch of lanes costs about two uncontended
-// locks (40 ns here), so that 128 records of 10 ns hide it.
+// Records of a lane before others get a look. A switch of lanes costs about 40 ns, which 128 records of 10 ns hide.
 constexpr unsigned kTurnRecords = 128;
 
 // What a record owns is given up without being executed.
