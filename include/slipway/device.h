@@ -77,7 +77,8 @@ class SLIPWAY_API Device {
   // Source text in the device's own language (opencl: OpenCL C), with build options.
   Module load_source(std::string_view source, std::string_view options = {}) const;
 
-  // Waits for every stream. Throws the first failure found that was not thrown before.
+  // Waits for every stream, and until memory that was dropped before is free again. Throws the first failure found that
+  // was not thrown before.
   void synchronize(WaitLimit limit = kDefaultWaitLimit) const;
 
   // Brackets every entry that can block: `leave` is called before the wait, `enter` after it. For callers

@@ -23,8 +23,8 @@ bool BiasedMutex::drain() noexcept {
 void BiasedMutex::lock_slow() {
   if (become_owner()) return hold_as_owner();
   mutex_.lock();
-  constexpr int kYields =
-      256;  // then it sleeps between looks: once in a mutex's life, for as long as its owner is inside
+  // Then it sleeps between looks: once in a mutex's life, for as long as its owner is inside.
+  constexpr int kYields = 256;
   for (int looks = 0; !drain(); ++looks) {
     if (!t_simulated) {
       if (looks < kYields) std::this_thread::yield();

@@ -183,7 +183,8 @@ void DeviceImpl::synchronize(std::int64_t deadline_ns) {
                    "work of a stream without a handle had not passed when the wait's limit ran out; "
                    "wait again with a longer limit");
   }
-  retired_.collect();
+  Status settled = retired_.settle(rules(), deadline_ns);
+  if (first.ok()) first = std::move(settled);
   first.throw_if_error();
 }
 
@@ -244,12 +245,13 @@ void DeviceImpl::close(std::int64_t deadline_ns) {
                                            "' has a kernel or host function that does not end; its threads and memory "
                                            "were left behind");
     }
-    retired_.collect();
   }
+  const Status settled = retired_.settle(rules(), deadline_ns);
   if (!drained) {
     throw Error(ErrorCode::kTimeout, "work on the device '" + info_.uri +
                                          "' had not passed when the limit of close ran out; it was discarded");
   }
+  settled.throw_if_error();
 }
 
 }  // namespace slipway::internal

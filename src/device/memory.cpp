@@ -13,10 +13,10 @@ MemoryImpl::~MemoryImpl() {
   device->addresses().remove(static_cast<std::uint64_t>(address));
   DeviceImpl* owner = device.get();  // outlives its retire list
   if (adopted) {
-    owner->retired().retire([owner, at = address] { owner->driver().forget_memory(at); });
+    owner->retired().retire_memory([owner, at = address] { owner->driver().forget_memory(at); });
     return;
   }
-  owner->retired().retire([owner, at = address, size = bytes] {
+  owner->retired().retire_memory([owner, at = address, size = bytes] {
     owner->driver().free(at);
     owner->counters().live_memory_bytes.fetch_sub(size, std::memory_order_relaxed);
   });
@@ -25,7 +25,7 @@ MemoryImpl::~MemoryImpl() {
 HostMemoryImpl::~HostMemoryImpl() {
   if (!data || device->forked()) return;
   DeviceImpl* owner = device.get();
-  owner->retired().retire([owner, at = data] { owner->driver().free_host(at); });
+  owner->retired().retire_memory([owner, at = data] { owner->driver().free_host(at); });
 }
 
 }  // namespace internal

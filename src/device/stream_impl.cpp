@@ -177,7 +177,7 @@ void StreamImpl::synchronize(std::int64_t deadline_ns) {
 void StreamImpl::finish(std::int64_t deadline_ns) {
   device_->owed().check(this, "synchronize").throw_if_error();
   driver_->wait(internal_mark(deadline_ns), deadline_ns).throw_if_error();
-  device_->retired().collect();
+  device_->retired().settle(device_->rules(), deadline_ns).throw_if_error();
   take_failure().throw_if_error();
 }
 

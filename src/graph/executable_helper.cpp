@@ -86,6 +86,7 @@ void ExecutableCore::drop() {
   }
   if (first != 0) cancel(first, cancelled_error(first, ErrorCode::kCancelled, "its executable was dropped"));
   definition_->device->owed().remove(this, 0, program_->begun());
+  scratch_memory_.clear();  // goes behind what was submitted, and need not wait for the helper thread to end
   if (program_->layout().resettable && program_->cancelled(program_->begun())) {
     definition_->device->updates().abandoned.store(true, std::memory_order_relaxed);
   }
