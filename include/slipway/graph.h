@@ -267,6 +267,7 @@ class SLIPWAY_API StepValues {
   friend class internal::ExecutableImpl;
   friend struct internal::GraphAccess;
   std::byte* place(const ParameterRef& parameter, std::size_t size);
+  [[noreturn]] void refuse(const ParameterRef& parameter) const;
   std::shared_ptr<const internal::DefinitionImpl> definition_;
   std::vector<std::byte> bytes_;
 };

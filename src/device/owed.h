@@ -58,17 +58,7 @@ class OwedUpdates {
       count_.store(0, std::memory_order_release);
       return false;
     }
-    std::erase_if(owed_, [](const Owed& o) { return o.published && o.over(); });
-    const auto own =
-        std::find_if(owed_.begin(), owed_.end(), [&](const Owed& o) { return o.graph == graph && o.step == step; });
-    bool held_up = false;
-    if (own != owed_.end()) {
-      own->published = true;
-      held_up = find([&](const Owed& o) { return &o == &*own; }, [](const Owed&) { return true; }) != nullptr;
-      if (!held_up) owed_.erase(own);
-    }
-    count_.store(owed_.size(), std::memory_order_release);
-    return held_up;
+    return publish_among(graph, step);
   }
   // WouldDeadlock when this thread owes an update to something on the stream (null: on any).
   Status check(const void* stream, const char* what) {
@@ -97,6 +87,20 @@ class OwedUpdates {
   }
 
  private:
+  // Under the mutex: publish() where others are owed, too.
+  bool publish_among(const void* graph, std::uint64_t step) {
+    std::erase_if(owed_, [](const Owed& o) { return o.published && o.over(); });
+    const auto own =
+        std::find_if(owed_.begin(), owed_.end(), [&](const Owed& o) { return o.graph == graph && o.step == step; });
+    bool held_up = false;
+    if (own != owed_.end()) {
+      own->published = true;
+      held_up = find([&](const Owed& o) { return &o == &*own; }, [](const Owed&) { return true; }) != nullptr;
+      if (!held_up) owed_.erase(own);
+    }
+    count_.store(owed_.size(), std::memory_order_release);
+    return held_up;
+  }
   static bool stands_behind(const Owed& o, const Owed& front) {
     return o.graph == front.graph ? front.step < o.step : front.stream == o.stream;
   }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -52,6 +53,22 @@ class StreamImpl final : public std::enable_shared_from_this<StreamImpl>, privat
     while (right_.is_inside_briefly()) std::this_thread::yield();
   }
   void kick() { driver_->kick(); }
+  // Submits a record that owns nothing. False, and nothing happened: the general way is to be taken.
+  template <class Record>
+  bool try_submit(const Record& record) {
+    static_assert(sizeof(Record) % kRecordAlignment == 0);
+    if (!try_enter()) return false;
+    std::byte* place = sink_->try_reserve(sizeof record);
+    if (!place) {
+      leave();
+      return false;
+    }
+    std::memcpy(place, &record, sizeof record);
+    const bool must_kick = sink_->commit(sizeof record);
+    leave();
+    if (must_kick) kick();
+    return true;
+  }
 
   // --- The general way ---
   // Submits one finished record: takes the right to submit, refuses on a failed or closed stream, waits for

@@ -5,12 +5,10 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/fence.h"
 
 namespace slipway::internal {
 
-void Progress::announce(std::uint64_t sequence, Freed& freed) {
-  if (store_then_load(completed_, sequence, waiting_, false) == 0) return;
+void Progress::wake(std::uint64_t sequence, Freed& freed) {
   const std::lock_guard lock(mutex_);
   std::erase_if(waiters_, [&](const Waiter& w) {
     if (w.sequence > sequence) return false;

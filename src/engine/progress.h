@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fence.h"
 #include "base/parker.h"
 #include "base/status.h"
 
@@ -73,7 +74,10 @@ class Progress {
 
   // By the one writer: a record that may be waited for has finished. Those that it frees are added to `freed`, to be
   // resumed by the caller; host threads are woken here.
-  void announce(std::uint64_t sequence, Freed& freed);
+  void announce(std::uint64_t sequence, Freed& freed) {
+    if (store_then_load(completed_, sequence, waiting_, false) != 0) [[unlikely]]
+      wake(sequence, freed);
+  }
 
   // Everything from `sequence` on fails with this cause until close_failure().
   void open_failure(std::uint64_t sequence, Status cause);
@@ -102,6 +106,7 @@ class Progress {
   bool wait(std::uint64_t sequence, std::int64_t spin_ns, std::int64_t deadline_ns);
 
  private:
+  void wake(std::uint64_t sequence, Freed& freed);
   struct Waiter {
     std::uint64_t sequence;
     Resumable* resumable;  // or

@@ -25,22 +25,10 @@ void OrderedProgress::advance_locked(std::uint64_t to, Freed& freed) {
   progress_.announce(to, freed);
 }
 
-void OrderedProgress::complete(std::uint64_t step, Freed& freed) {
-  const std::lock_guard lock(mutex_);
+void OrderedProgress::complete_locked(std::uint64_t step, Freed& freed) {
   if (step <= reached_) return;
   if (step == reached_ + 1 || !SLIPWAY_RULE(kContiguousGates)) advance_locked(step, freed);
   else early_.push_back(step);
-}
-
-void OrderedProgress::complete_unseen(std::uint64_t step, Freed& freed) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (step == reached_ + 1 && early_.empty() && all_to_ == 0) {
-      reached_ = step;
-      return progress_.advance(step);
-    }
-  }
-  complete(step, freed);
 }
 
 void OrderedProgress::complete_all(std::uint64_t from, std::uint64_t to, Freed& freed) {
@@ -130,14 +118,6 @@ void ReplayProgram::end_side(std::uint64_t step, Freed& freed) {
     ended_sides_.erase(it);
   }
   sides_.complete(step, freed);
-}
-
-Result<std::uint64_t> ReplayProgram::begin_step() {
-  const std::lock_guard lock(mutex_);
-  if (cancelled_) return cause_;
-  const std::uint64_t step = begun_.load(std::memory_order_relaxed) + 1;
-  begun_.store(step, std::memory_order_release);
-  return step;
 }
 
 void ReplayProgram::abandon(std::uint64_t step, Freed& freed) {

@@ -55,13 +55,26 @@ struct UpdateGroup {
 class OrderedProgress {
  public:
   Progress& progress() noexcept { return progress_; }
-  void complete(std::uint64_t step, Freed& freed);
+  void complete(std::uint64_t step, Freed& freed) {
+    const std::lock_guard lock(mutex_);
+    if (!is_next(step)) return complete_locked(step, freed);
+    reached_ = step;
+    progress_.announce(step, freed);
+  }
   // The same where nobody can wait for `step` yet.
-  void complete_unseen(std::uint64_t step, Freed& freed);
+  void complete_unseen(std::uint64_t step, Freed& freed) {
+    const std::lock_guard lock(mutex_);
+    if (!is_next(step)) return complete_locked(step, freed);
+    reached_ = step;
+    progress_.advance(step);
+  }
   // All of these; it needs no memory, so that cancelling does not fail half-way. They end at the last step there is.
   void complete_all(std::uint64_t from, std::uint64_t to, Freed& freed);
 
  private:
+  // The usual case: none was completed out of its order.
+  bool is_next(std::uint64_t step) const noexcept { return step == reached_ + 1 && early_.empty() && all_to_ == 0; }
+  void complete_locked(std::uint64_t step, Freed& freed);
   void advance_locked(std::uint64_t to, Freed& freed);
   BiasedMutex mutex_;          // makes its holder progress_'s one writer
   std::uint64_t reached_ = 0;  // as progress_, whose line is with those who wait
@@ -139,7 +152,14 @@ class ReplayProgram {
 
   // --- By whoever launches and publishes ---
   // The next step's number; the cause when steps were cancelled and recover() was not called.
-  Result<std::uint64_t> begin_step();
+  Result<std::uint64_t> begin_step() {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_) [[unlikely]]
+      return cause_;
+    const std::uint64_t step = begun_.load(std::memory_order_relaxed) + 1;
+    begun_.store(step, std::memory_order_release);
+    return step;
+  }
   std::uint64_t begun() const noexcept { return begun_.load(std::memory_order_acquire); }
   void open_gate(std::uint32_t index, std::uint64_t step, Freed& freed) { gates_[index].complete(step, freed); }
   // The same before the step is submitted, by who launches it: no walker and no publisher knows of it yet.
@@ -154,13 +174,12 @@ class ReplayProgram {
   // Success when the step was not cancelled. Gates are passed with acquire, after which the store of cancel() is
   // visible.
   Status cancellation_of(std::uint64_t step) const {
-    if (!any_cancelled_.load(std::memory_order_seq_cst)) [[likely]]
+    if (!any_cancelled()) [[likely]]
       return {};
     return look_up_cancellation(step);
   }
-  bool cancelled(std::uint64_t step) const {
-    return any_cancelled_.load(std::memory_order_seq_cst) && !look_up_cancellation(step).ok();
-  }
+  bool cancelled(std::uint64_t step) const { return any_cancelled() && !look_up_cancellation(step).ok(); }
+  bool any_cancelled() const noexcept { return any_cancelled_.load(std::memory_order_seq_cst); }
   // Busy when steps that were begun have not passed.
   Status recover();
 

@@ -39,9 +39,8 @@ void WatchedAddresses::inherit(std::uint64_t address, const AddressMap::Block& b
   blocks_.push_back({block, where});
 }
 
-Status WatchedAddresses::check(std::uint64_t& seen, const std::string& graph) const {
+Status WatchedAddresses::look(std::uint64_t& seen, const std::string& graph) const {
   const std::uint64_t freed = device_->addresses().freed_watched();
-  if (freed == seen) return {};
   for (const Block& b : blocks_) {
     if (device_->addresses().lives(b.block)) continue;
     ErrorDetails details;

@@ -24,7 +24,11 @@ class WatchedAddresses {
   void inherit(std::uint64_t address, const AddressMap::Block& block, const std::string& where);
   // StaleAddress when a block was freed since. One comparison while nothing was freed on the device that any graph
   // refers to.
-  Status check(std::uint64_t& seen, const std::string& graph) const;
+  Status check(std::uint64_t& seen, const std::string& graph) const {
+    if (device_->addresses().freed_watched() == seen) [[likely]]
+      return {};
+    return look(seen, graph);
+  }
 
   // Addresses in no memory that Slipway knows, where they are used: nobody notices when they are freed.
   const std::vector<std::string>& unwatched() const noexcept { return unwatched_; }
@@ -38,6 +42,8 @@ class WatchedAddresses {
   const Block* holder_of(std::uint64_t address) const noexcept;
 
  private:
+  Status look(std::uint64_t& seen, const std::string& graph) const;
+
   std::shared_ptr<DeviceImpl> device_;
   std::vector<Block> blocks_;
   std::vector<std::string> unwatched_;

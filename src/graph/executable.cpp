@@ -62,27 +62,22 @@ Status ExecutableCore::cancelled_error(std::uint64_t step, ErrorCode code, const
   return Status(std::move(details));
 }
 
-void ExecutableCore::check_usable(StreamImpl& stream) {
-  check_same_device(*definition_->device, stream.device(), "the stream");
-  definition_->device->check_usable("launching a graph", definition_->generation);
-  stream.check_open();
-}
-
-void ExecutableCore::check_values(const std::vector<std::byte>& values) const {
-  if (!definition_->specialised.empty()) check_specialised(*definition_, 0, values.data());
-}
-
 // --- Launching ---
 
+namespace {
+
+// By who owns them, which a pointer alone would not tell: a later stream may lie where this one did.
+bool is_same(const std::weak_ptr<StreamImpl>& known, const std::shared_ptr<StreamImpl>& stream) noexcept {
+  return !known.owner_before(stream) && !stream.owner_before(known);
+}
+
+}  // namespace
+
 void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
-  // By who owns them, which a pointer alone would not tell: a later stream may lie where this one did.
-  const auto same = [&](const std::weak_ptr<StreamImpl>& other) {
-    return !other.owner_before(stream) && !stream.owner_before(other);
-  };
-  if (same(last_stream_)) return;
   last_stream_ = stream;
   const std::lock_guard lock(mutex_);
   std::erase_if(streams_, [](const std::weak_ptr<StreamImpl>& s) { return s.expired(); });
+  const auto same = [&](const std::weak_ptr<StreamImpl>& known) { return is_same(known, stream); };
   if (std::none_of(streams_.begin(), streams_.end(), same)) streams_.push_back(stream);
 }
 
@@ -96,22 +91,24 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream, b
   } else if (next > options_.depth && owed.any()) {
     owed.check_step(this, next - options_.depth, "launching another step").throw_if_error();
   }
-  remember(stream);  // before there is a step, which would have to pass
+  if (!is_same(last_stream_, stream)) remember(stream);  // before there is a step, which would have to pass
   auto begun = program_->begin_step();
-  if (!begun.ok()) {
-    ErrorDetails details = begun.status().details();
-    details.submitted = false;
-    details.sentence =
-        "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
-    Status(std::move(details)).throw_if_error();
-  }
-  try {
-    if (draws_) draws_->take(begun.value(), program_->done().completed());
-  } catch (...) {
-    abandon(begun.value());
-    throw;
-  }
+  if (!begun.ok()) refuse_step(begun.status());
+  if (draws_) draw(begun.value());
   return begun.value();
+}
+
+void ExecutableCore::refuse_step(const Status& cause) const {
+  ErrorDetails details = cause.details();
+  details.submitted = false;
+  details.sentence =
+      "graph '" + definition_->name + "' takes no steps until recover() is called; the cause: " + details.sentence;
+  throw Error(Status(std::move(details)).shared());
+}
+
+void ExecutableCore::draw(std::uint64_t step) try { draws_->take(step, program_->done().completed()); } catch (...) {
+  abandon(step);
+  throw;
 }
 
 void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step) {
@@ -119,15 +116,19 @@ void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint
   record.header = {sizeof record, RecordKind::kReplay, 0, 0};
   record.program = program_.get();
   record.step = step;
-  try {
-    stream->submit_unsettled([] {}, reinterpret_cast<const std::byte*>(&record), sizeof record, definition_->name,
-                             [](StreamCounters&) {});
-  } catch (...) {
-    abandon(step);
-    throw;
-  }
+  if (!stream->try_submit(record)) submit_generally(*stream, record);
   count(counts_.launches);
   for (std::size_t i = 0; i < sides_.size(); ++i) submit_side(i, step);
+}
+
+void ExecutableCore::submit_generally(StreamImpl& stream, const ReplayRecord& record) {
+  try {
+    stream.submit_unsettled([] {}, reinterpret_cast<const std::byte*>(&record), sizeof record, definition_->name,
+                            [](StreamCounters&) {});
+  } catch (...) {
+    abandon(record.step);
+    throw;
+  }
 }
 
 void ExecutableCore::submit_side(std::size_t index, std::uint64_t step) {
@@ -262,7 +263,7 @@ void ExecutableCore::open_begun(std::uint64_t step, StreamImpl* owed_on, std::ui
 void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64_t thread, bool may_have_passed) {
   const std::lock_guard lock(mutex_);
   if (program_->cancelled(step.step) || (may_have_passed && passed(step.step))) return;
-  start_helper();  // the watchdog
+  if (!helper_started_) start_helper();  // the watchdog
   open_.push_back(step);
   try {
     if (owed_on && blocking()) {
@@ -274,18 +275,22 @@ void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64
     open_.pop_back();
     throw;
   }
-  if (store_then_load(oldest_open_, oldest(), helper_rests_, asymmetric_)) wake_helper();
+  const std::uint64_t before = oldest_open_.load(std::memory_order_relaxed);
+  const std::uint64_t now = before == 0 ? step.step : std::min(before, step.step);
+  if (store_then_load(oldest_open_, now, helper_rests_, asymmetric_)) wake_helper();
+}
+
+void ExecutableCore::refuse_open() const {
+  throw Error(ErrorCode::kUnsupported, "graph '" + definition_->name + "' was launched without values on '" +
+                                           definition_->device->info().uri +
+                                           "', where a replay and its update are submitted together; pass the values "
+                                           "with the launch");
 }
 
 Step ExecutableCore::launch_open(const std::shared_ptr<StreamImpl>& stream, Publisher publisher) {
   if (!definition_->takes_values()) return launch_plain(stream);
   check_usable(*stream);
-  if (program_->layout().resettable) {
-    throw Error(ErrorCode::kUnsupported, "graph '" + definition_->name + "' was launched without values on '" +
-                                             definition_->device->info().uri +
-                                             "', where a replay and its update are submitted together; pass the values "
-                                             "with the launch");
-  }
+  if (program_->layout().resettable) refuse_open();
   std::uint64_t step = 0;
   {
     auto lock = lock_launches();

@@ -100,23 +100,40 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::atomic<std::uint64_t> published_first{0}, published_behind{0}, published_open{0};
   };
 
-  void check_usable(StreamImpl& stream);
+  void check_usable(StreamImpl& stream) {
+    if (&stream.device() != definition_->device.get()) [[unlikely]]
+      check_same_device(*definition_->device, stream.device(), "the stream");
+    definition_->device->check_usable("launching a graph", definition_->generation);
+    stream.check_open();
+  }
   // On a captured stream: becomes a part of that graph.
   bool embedded(const std::shared_ptr<StreamImpl>& stream, const std::vector<std::byte>& values);
-  void check_values(const std::vector<std::byte>& values) const;
+  void check_values(const std::vector<std::byte>& values) const {
+    if (!definition_->specialised.empty()) check_specialised(*definition_, 0, values.data());
+  }
   bool blocking() const noexcept { return definition_->device->environment().blocking; }
   // `settles`: in blocking mode the caller waits for the step.
   std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream, bool settles);
   void remember(const std::shared_ptr<StreamImpl>& stream);
+  [[noreturn]] void refuse_step(const Status& cause) const;
+  [[noreturn]] void refuse_open() const;
+  void draw(std::uint64_t step);  // its random numbers
   // Of a step that has not passed, for a sentence: the gate that it waits for, or what to look for.
   std::string what_holds(std::uint64_t step);
   // Takes launch_mutex_. Whoever has it may stand in a full ring until work runs that needs a lock of this caller's.
-  std::unique_lock<BiasedMutex> lock_launches();
+  std::unique_lock<BiasedMutex> lock_launches() {
+    std::unique_lock<BiasedMutex> lock(launch_mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) [[unlikely]]
+      wait_for_launches(lock);
+    return lock;
+  }
+  void wait_for_launches(std::unique_lock<BiasedMutex>& lock);
   // The same when the next step's slot is free: who has to publish an older step may need the lock before.
   std::unique_lock<BiasedMutex> lock_launches_with_slot();
   // Into its stream, or the step is abandoned. In blocking mode who waits for it does so without launch_mutex_, which
   // the publisher of an older step may need.
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
+  void submit_generally(StreamImpl& stream, const ReplayRecord& record);
   // In blocking mode, of a step that was launched open and is published: waits for it, and tells of its failure.
   void settle_published(std::uint64_t step, bool held_up);
   std::shared_ptr<StreamImpl> take_unsettled(std::uint64_t step);  // null: it has none any more
@@ -133,19 +150,32 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   void open_begun(std::uint64_t step, StreamImpl* owed_on, std::uint64_t thread);
   // A step that never came into its stream: its number counts as run.
   void abandon(std::uint64_t step);
-  void open_gate(const OpenStep& taken, std::uint32_t gate, Freed& freed);
+  void open_gate(const OpenStep& taken, std::uint32_t gate, Freed& freed) {
+    if (taken.submitted) program_->open_gate(gate, taken.step, freed);
+    else program_->open_gate_unseen(gate, taken.step, freed);
+  }
   // Publishes, and throws what the caller is to be told. `taken` says how far it came.
   void publish_taken(OpenStep& taken, const std::vector<std::byte>& values);
   void publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);
+  void publish_parameters(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken);
+  void publish_operations(std::uint64_t step, OpenStep& taken);
+  void check_not_over(const OpenStep& taken) const;
+  void check_same_values(std::uint64_t step, const std::vector<std::byte>& values);
   // Throws what is being handled, told with the operation that refused the values and with what becomes of the step.
   // `block`: the step's values.
   [[noreturn]] void throw_told(const OpenStep& open, const std::byte* block) const;
   Status refused(const OpenStep& open, const std::byte* block, const std::string& why,
                  ErrorCode code = ErrorCode::kInvalidArgument) const;
   OpenStep take_open(std::uint64_t step);
+  OpenStep take_open_looking(std::uint64_t step);  // where it is not as usual
   void put_back(const OpenStep& open);
   void close_open(std::uint64_t step);
-  void wait_for_slot(std::uint64_t step);
+  bool has_slot(std::uint64_t step) const { return step <= options_.depth || passed(step - options_.depth); }
+  void wait_for_slot(std::uint64_t step) {
+    if (!has_slot(step)) [[unlikely]]
+      wait_until_slot_is_free(step);
+  }
+  void wait_until_slot_is_free(std::uint64_t step);
   // It passes by itself, whatever anybody does.
   bool over(std::uint64_t step) const { return passed(step) || program_->cancelled(step); }
   // Under mutex_; what it freed is resumed, and what was owed removed, by end_cancel(), once that is given up.
@@ -175,7 +205,13 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     std::erase_if(open_, which);
     oldest_open_.store(oldest(), std::memory_order_release);
   }
-  std::uint64_t oldest() const noexcept;
+  std::uint64_t oldest() const noexcept {
+    std::uint64_t step = 0;
+    for (const OpenStep& open : open_) {
+      if (step == 0 || open.step < step) step = open.step;
+    }
+    return step;
+  }
   void start_helper();
   void wake_helper();
   void helper_main();

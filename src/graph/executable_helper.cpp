@@ -50,20 +50,16 @@ void ExecutableCore::wait_for_cancelled() {
   (void)program_->done().wait(begun, device.rules().spin_ns, device.deadline(-1));
 }
 
-std::unique_lock<BiasedMutex> ExecutableCore::lock_launches() {
-  std::unique_lock<BiasedMutex> lock(launch_mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) {
-    const BlockingScope scope(definition_->device->rules());
-    lock.lock();
-  }
-  return lock;
+void ExecutableCore::wait_for_launches(std::unique_lock<BiasedMutex>& lock) {
+  const BlockingScope scope(definition_->device->rules());
+  lock.lock();
 }
 
 std::unique_lock<BiasedMutex> ExecutableCore::lock_launches_with_slot() {
   for (;;) {
     std::unique_lock<BiasedMutex> lock = lock_launches();
     const std::uint64_t next = program_->begun() + 1;
-    if (next <= options_.depth || passed(next - options_.depth) || program_->cancelled(next)) return lock;
+    if (has_slot(next) || program_->cancelled(next)) return lock;
     lock.unlock();
     wait_for_slot(next);
   }
@@ -137,14 +133,6 @@ void ExecutableCore::start_helper() {
 void ExecutableCore::wake_helper() {
   const std::lock_guard lock(helper_mutex_);  // it has looked, and sleeps
   changed_.notify();
-}
-
-std::uint64_t ExecutableCore::oldest() const noexcept {
-  std::uint64_t step = 0;
-  for (const OpenStep& open : open_) {
-    if (step == 0 || open.step < step) step = open.step;
-  }
-  return step;
 }
 
 void ExecutableCore::abandon(std::uint64_t step) {

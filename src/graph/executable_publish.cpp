@@ -11,17 +11,30 @@
 namespace slipway::internal {
 
 ExecutableCore::OpenStep ExecutableCore::take_open(std::uint64_t step) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto open = std::find_if(open_.begin(), open_.end(), [&](const OpenStep& o) { return o.step == step; });
+    const bool may_be_taken = open != open_.end() && (!open->busy || !SLIPWAY_RULE(kOnePublisher));
+    if (may_be_taken && !program_->any_cancelled()) [[likely]] {
+      open->busy = true;
+      return *open;
+    }
+  }
+  return take_open_looking(step);
+}
+
+ExecutableCore::OpenStep ExecutableCore::take_open_looking(std::uint64_t step) {
   const auto sentence = [&](const std::string& rest) {
     return "step " + std::to_string(step) + " of graph '" + definition_->name + "' " + rest;
   };
   std::unique_lock lock(mutex_);
-  const auto open = std::find_if(open_.begin(), open_.end(), [&](const OpenStep& o) { return o.step == step; });
   if (Status cause = program_->cancellation_of(step); !cause.ok()) {
     erase_open([&](const OpenStep& o) { return o.step == step && !o.busy; });
     lock.unlock();
     definition_->device->owed().remove(this, step, step);
     cause.throw_if_error();
   }
+  const auto open = std::find_if(open_.begin(), open_.end(), [&](const OpenStep& o) { return o.step == step; });
   if (open != open_.end()) {
     if (open->busy && SLIPWAY_RULE(kOnePublisher)) {
       throw Error(ErrorCode::kBusy, sentence("is being published by another thread; publish it once"));
@@ -60,10 +73,9 @@ void ExecutableCore::close_open(std::uint64_t step) {
   definition_->device->owed().remove(this, step, step);
 }
 
-void ExecutableCore::wait_for_slot(std::uint64_t step) {
-  if (step <= options_.depth || !SLIPWAY_RULE(kWaitForSlot)) return;
+void ExecutableCore::wait_until_slot_is_free(std::uint64_t step) {
+  if (!SLIPWAY_RULE(kWaitForSlot)) return;
   const std::uint64_t needed = step - options_.depth;
-  if (program_->done().completed() >= needed) return;
   DeviceImpl& device = *definition_->device;
   if (SLIPWAY_RULE(kRefuseOwnWait)) device.owed().check_step(this, needed, "publishing a step").throw_if_error();
   const BlockingScope scope(device.rules());
@@ -74,37 +86,45 @@ void ExecutableCore::wait_for_slot(std::uint64_t step) {
                                        "publish or launch again");
 }
 
-void ExecutableCore::open_gate(const OpenStep& taken, std::uint32_t gate, Freed& freed) {
-  if (taken.submitted) program_->open_gate(gate, taken.step, freed);
-  else program_->open_gate_unseen(gate, taken.step, freed);
+void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
+  if (taken.gates_open == 0) publish_parameters(step, values, taken);
+  else check_same_values(step, values);
+  if (taken.gates_open <= definition_->operations.size()) publish_operations(step, taken);
 }
 
-void ExecutableCore::publish_gates(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
+void ExecutableCore::publish_parameters(std::uint64_t step, const std::vector<std::byte>& values, OpenStep& taken) {
   const bool logs = definition_->device->environment().timeline.load(std::memory_order_relaxed) != nullptr;
   std::byte* block = program_->block(step);
   Freed freed;
-  if (taken.gates_open == 0) {
-    check_values(values);
-    if (taken.submitted) wait_for_slot(step);  // else its launch has
-    const std::int64_t started = logs ? now_ns() : 0;
-    if (!SLIPWAY_RULE(kValuesBeforeGate)) {
-      open_gate(taken, 0, freed);
-      resume_all(freed);
-      SLIPWAY_POINT("gate opened", program_.get(), step, 0);
-    }
-    std::memcpy(block, values.data(), values.size());
-    if (draws_) draws_->write(step, block);
-    if (logs) log_update("values", step, 0, started, now_ns());
-    SLIPWAY_POINT("values written", program_.get(), step, 0);
+  check_values(values);
+  if (taken.submitted) wait_for_slot(step);  // else its launch has
+  const std::int64_t started = logs ? now_ns() : 0;
+  if (!SLIPWAY_RULE(kValuesBeforeGate)) {
     open_gate(taken, 0, freed);
-    taken.gates_open = 1;
     resume_all(freed);
     SLIPWAY_POINT("gate opened", program_.get(), step, 0);
-  } else if (!parameters_equal(step, values)) {
-    throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step) + " of graph '" + definition_->name +
-                                                 "' was published again with other values, but launches may have run "
-                                                 "with the first ones; publish the same values, or cancel the step");
   }
+  std::memcpy(block, values.data(), values.size());
+  if (draws_) draws_->write(step, block);
+  if (logs) log_update("values", step, 0, started, now_ns());
+  SLIPWAY_POINT("values written", program_.get(), step, 0);
+  open_gate(taken, 0, freed);
+  taken.gates_open = 1;
+  resume_all(freed);
+  SLIPWAY_POINT("gate opened", program_.get(), step, 0);
+}
+
+void ExecutableCore::check_same_values(std::uint64_t step, const std::vector<std::byte>& values) {
+  if (parameters_equal(step, values)) return;
+  throw Error(ErrorCode::kInvalidArgument, "step " + std::to_string(step) + " of graph '" + definition_->name +
+                                               "' was published again with other values, but launches may have run "
+                                               "with the first ones; publish the same values, or cancel the step");
+}
+
+void ExecutableCore::publish_operations(std::uint64_t step, OpenStep& taken) {
+  const bool logs = definition_->device->environment().timeline.load(std::memory_order_relaxed) != nullptr;
+  std::byte* block = program_->block(step);
+  Freed freed;
   for (; taken.gates_open <= definition_->operations.size(); ++taken.gates_open) {
     const OperationDefinition& operation = definition_->operations[taken.gates_open - 1];
     const std::int64_t started = logs ? now_ns() : 0;
@@ -162,11 +182,16 @@ void ExecutableCore::throw_told(const OpenStep& open, const std::byte* block) co
   throw Error(ErrorCode::kInternal, "unreachable");
 }
 
-void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>& values) {
+void ExecutableCore::check_not_over(const OpenStep& taken) const {
   program_->cancellation_of(taken.step).throw_if_error();
   if (taken.submitted && passed(taken.step)) {  // cancelled, recovered from, and its slot is another's
     cancelled_error(taken.step, ErrorCode::kCancelled, "its graph has recovered meanwhile").throw_if_error();
   }
+}
+
+void ExecutableCore::publish_taken(OpenStep& taken, const std::vector<std::byte>& values) {
+  if (program_->any_cancelled() || (taken.submitted && passed(taken.step))) [[unlikely]]
+    check_not_over(taken);
   try {
     publish_gates(taken.step, values, taken);
   } catch (...) {

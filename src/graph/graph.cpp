@@ -20,7 +20,8 @@ StepValues ExecutableImpl::values() const {
 }
 
 const std::vector<std::byte>& GraphAccess::bytes_of(const StepValues& values, const DefinitionImpl& of) {
-  if (values.definition_.get() == &of) return values.bytes_;
+  if (values.definition_.get() == &of) [[likely]]
+    return values.bytes_;
   throw Error(ErrorCode::kInvalidNode,
               std::string("values of ") +
                   (values.definition_ ? "graph '" + values.definition_->name + "'" : "no graph") +
@@ -33,7 +34,19 @@ const std::vector<std::byte>& ExecutableImpl::bytes_of(const StepValues& values)
 
 }  // namespace internal
 
+// Without a frame in the usual case, so what is refused is told elsewhere.
 std::byte* StepValues::place(const ParameterRef& parameter, std::size_t size) {
+  const internal::DefinitionImpl* definition = definition_.get();
+  if (!definition || parameter.capture != definition->capture_id || parameter.number >= definition->variables.size())
+      [[unlikely]]
+    refuse(parameter);
+  const internal::Variable& v = definition->variables[parameter.number];
+  if (v.gate != 0 || v.size != size) [[unlikely]]
+    refuse(parameter);
+  return bytes_.data() + v.offset;
+}
+
+void StepValues::refuse(const ParameterRef& parameter) const {
   if (!definition_)
     throw Error(ErrorCode::kInvalidArgument, "empty step values were set; get them from ExecutableGraph::values()");
   const auto& variables = definition_->variables;
@@ -42,12 +55,8 @@ std::byte* StepValues::place(const ParameterRef& parameter, std::size_t size) {
                                              definition_->name + "'; use its own parameters");
   }
   const internal::Variable& v = variables[parameter.number];
-  if (v.gate != 0 || v.size != size) {
-    throw Error(ErrorCode::kInvalidArgument, "'" + v.name + "' of graph '" + definition_->name +
-                                                 "' was set, but it is " +
-                                                 (v.gate != 0 ? "computed by an operation" : "of another type"));
-  }
-  return bytes_.data() + v.offset;
+  throw Error(ErrorCode::kInvalidArgument, "'" + v.name + "' of graph '" + definition_->name + "' was set, but it is " +
+                                               (v.gate != 0 ? "computed by an operation" : "of another type"));
 }
 
 ParameterRef GraphDefinition::find_parameter(const std::string& name, ArgKind kind, std::size_t size) const {
