@@ -29,9 +29,28 @@ DeviceImpl::DeviceImpl(std::unique_ptr<DriverEnvironment> environment, std::uniq
       id_(next_device_id()),
       forks_(fork_count()),
       process_(::getpid()),
-      hooks_(std::make_shared<HookChain>([this](bool any) { set_slow_flags(kSlowHooks, any); })) {}
+      hooks_(std::make_shared<HookChain>([this](bool any) { set_slow_flags(kSlowHooks, any); })) {
+  OpenDevices& open = open_devices();
+  const std::lock_guard lock(open.mutex);
+  open.devices.push_back(this);
+}
+
+DeviceImpl::OpenDevices& DeviceImpl::open_devices() {
+  static std::atomic<OpenDevices*> known{nullptr};
+  OpenDevices* open = known.load(std::memory_order_acquire);
+  while (!open || open->forks != fork_count()) {
+    auto made = std::make_unique<OpenDevices>();  // a parent's may be locked for ever, and is left behind
+    if (known.compare_exchange_strong(open, made.get(), std::memory_order_acq_rel)) return *made.release();
+  }
+  return *open;
+}
 
 DeviceImpl::~DeviceImpl() {
+  if (!forked()) {
+    OpenDevices& open = open_devices();
+    const std::lock_guard lock(open.mutex);
+    std::erase(open.devices, this);
+  }
   hooks_->close();  // handles may outlive the device
   try {
     close(deadline(-1));
@@ -119,9 +138,13 @@ std::vector<std::shared_ptr<StreamImpl>> DeviceImpl::streams() {
 }
 
 void DeviceImpl::await_fast_paths() noexcept {
-  // Who drops a stream takes this lock too: its last launch is behind us, or its entry is here.
-  const std::lock_guard lock(streams_mutex_);
-  for (const Entry& entry : streams_) entry.stream->await_fast_paths();
+  OpenDevices& open = open_devices();
+  const std::lock_guard devices(open.mutex);
+  for (DeviceImpl* device : open.devices) {
+    // Who drops a stream takes this lock too: its last launch is behind us, or its entry is here.
+    const std::lock_guard lock(device->streams_mutex_);
+    for (const Entry& entry : device->streams_) entry.stream->await_fast_paths();
+  }
 }
 
 Counters DeviceImpl::count() {

@@ -65,9 +65,10 @@ class DeviceImpl {
   OpenCaptures& captures() noexcept { return captures_; }
   // Those that have a handle. Nothing may wait under the lock of the list, as a host function may drop a stream.
   std::vector<std::shared_ptr<StreamImpl>> streams();
-  // StreamImpl::await_fast_paths() of all, also of one that is being dropped: it was launched on before. Under the lock
-  // of the list, since a fast path takes no lock and runs nothing of anybody's.
-  void await_fast_paths() noexcept;
+  // StreamImpl::await_fast_paths() of all streams of all devices of this process, also of one that is being dropped: it
+  // was launched on before. Under the locks of the lists, since a fast path takes no lock and runs nothing of
+  // anybody's.
+  static void await_fast_paths() noexcept;
   Counters count();
 
   void synchronize(std::int64_t deadline_ns);
@@ -78,6 +79,14 @@ class DeviceImpl {
   void close(std::int64_t deadline_ns);
 
  private:
+  // The devices of this process; the child of a fork begins with none.
+  struct OpenDevices {
+    const std::uint32_t forks = fork_count();
+    std::mutex mutex;
+    std::vector<DeviceImpl*> devices;
+  };
+  static OpenDevices& open_devices();
+
   bool drain(std::int64_t deadline_ns);
   void set_slow_flags(std::uint32_t bits, bool on);  // of all streams
   [[noreturn]] void throw_forked(const char* what) const;

@@ -44,6 +44,17 @@ class OwedUpdates {
     owed_.push_back(owed);
     count_.store(owed_.size(), std::memory_order_release);
   }
+  // A step that has its values, or takes none. Where it stands behind one that has not, it is known to wait for that
+  // one, until it has passed.
+  void add_published(Owed owed) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(owed_, [](const Owed& o) { return o.published && o.over(); });
+    owed.published = true;
+    owed_.push_back(owed);
+    const Owed* front = find([&](const Owed& o) { return &o == &owed_.back(); }, [](const Owed&) { return true; });
+    if (!front) owed_.pop_back();
+    count_.store(owed_.size(), std::memory_order_release);
+  }
   // Of these steps nothing is owed any more.
   void remove(const void* graph, std::uint64_t first, std::uint64_t last) {
     const std::lock_guard lock(mutex_);

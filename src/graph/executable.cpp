@@ -81,11 +81,11 @@ void ExecutableCore::remember(const std::shared_ptr<StreamImpl>& stream) {
   if (std::none_of(streams_.begin(), streams_.end(), same)) streams_.push_back(stream);
 }
 
-std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream, bool settles) {
+std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream, bool has_values) {
   watched_->check(freed_seen_, definition_->name).throw_if_error();
   const std::uint64_t next = program_->begun() + 1;
   OwedUpdates& owed = definition_->device->owed();
-  if (settles && blocking()) {
+  if (has_values && blocking()) {
     stream->check_settling();
     owed.check_step(this, next, "launching another step in blocking mode").throw_if_error();
   } else if (next > options_.depth && owed.any()) {
@@ -95,6 +95,7 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream, b
   auto begun = program_->begin_step();
   if (!begun.ok()) refuse_step(begun.status());
   if (draws_) draw(begun.value());
+  if (has_values && owed.any()) stand_behind_owed(*stream, begun.value());
   return begun.value();
 }
 
@@ -243,6 +244,7 @@ Step ExecutableCore::launch(const std::shared_ptr<StreamImpl>& stream, const std
   } catch (...) {
     // The step waits to be published again or cancelled; this thread owes it, and it is watched over.
     own.thread = thread_id();
+    definition_->device->owed().remove(this, own.step, own.step);  // as one that has its values
     try {
       open(own, stream.get(), own.thread, true);
     } catch (const std::exception& why) {
@@ -270,7 +272,7 @@ void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64
       std::erase_if(unsettled_, [&](const auto& earlier) { return passed(earlier.first); });
       unsettled_.emplace_back(step.step, owed_on->weak_from_this());
     }
-    if (owed_on) owe(*owed_on, step.step, thread);
+    if (owed_on) definition_->device->owed().add(owed(*owed_on, step.step, thread));
   } catch (...) {
     open_.pop_back();
     throw;

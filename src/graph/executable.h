@@ -112,8 +112,8 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
     if (!definition_->specialised.empty()) check_specialised(*definition_, 0, values.data());
   }
   bool blocking() const noexcept { return definition_->device->environment().blocking; }
-  // `settles`: in blocking mode the caller waits for the step.
-  std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream, bool settles);
+  // `has_values`: they come with the launch, which in blocking mode waits for the step.
+  std::uint64_t begin(const std::shared_ptr<StreamImpl>& stream, bool has_values);
   void remember(const std::shared_ptr<StreamImpl>& stream);
   [[noreturn]] void refuse_step(const Status& cause) const;
   [[noreturn]] void refuse_open() const;
@@ -140,8 +140,10 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // In blocking mode waits for a step that was submitted, and tells of its failure, also where another was told first.
   void settle(StreamImpl& stream, std::uint64_t step);
   void submit_side(std::size_t index, std::uint64_t step);
-  // The thread owes the step's values from here on.
-  void owe(StreamImpl& stream, std::uint64_t step, std::uint64_t thread);
+  // What is owed of a step, by that thread. `gate_name` is null in a graph without values, of which nothing is.
+  OwedUpdates::Owed owed(StreamImpl& stream, std::uint64_t step, std::uint64_t thread) const;
+  // Of a step that has its values while others are open: it may wait for one of them. Abandons it where it fails.
+  void stand_behind_owed(StreamImpl& stream, std::uint64_t step);
   // It has to be published within the watchdog's limit, and is taken off by whoever does.
   // `owed_on`: the stream that `thread` must not wait for meanwhile; null where nobody has to know.
   void open(const OpenStep& step, StreamImpl* owed_on, std::uint64_t thread, bool may_have_passed);

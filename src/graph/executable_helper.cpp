@@ -103,10 +103,22 @@ void ExecutableCore::log_update(const std::string& name, std::uint64_t step, std
   log->span(std::move(entry), nullptr, program_.get());
 }
 
-void ExecutableCore::owe(StreamImpl& stream, std::uint64_t step, std::uint64_t thread) {
-  definition_->device->owed().add(
-      {this, step, &stream, thread, &definition_->name, &definition_->serial.groups.front().name,
-       [](const void* graph, std::uint64_t s) { return static_cast<const ExecutableCore*>(graph)->over(s); }});
+OwedUpdates::Owed ExecutableCore::owed(StreamImpl& stream, std::uint64_t step, std::uint64_t thread) const {
+  const auto& groups = definition_->serial.groups;
+  return {this,
+          step,
+          &stream,
+          thread,
+          &definition_->name,
+          groups.empty() ? nullptr : &groups.front().name,
+          [](const void* graph, std::uint64_t s) { return static_cast<const ExecutableCore*>(graph)->over(s); }};
+}
+
+void ExecutableCore::stand_behind_owed(StreamImpl& stream, std::uint64_t step) try {
+  definition_->device->owed().add_published(owed(stream, step, OwedUpdates::kNobody));
+} catch (...) {
+  abandon(step);
+  throw;
 }
 
 bool ExecutableCore::parameters_equal(std::uint64_t step, const std::vector<std::byte>& values) {

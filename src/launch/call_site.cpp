@@ -68,7 +68,7 @@ void SiteImpl::note(SiteReason reason, std::string sentence) {
 
 void SiteImpl::clear_finalized() {
   store_rare(finalized, no_plan(), asymmetric_fences());
-  device_->await_fast_paths();
+  DeviceImpl::await_fast_paths();
 }
 
 void SiteImpl::drop_plan(SiteReason why, std::string sentence) {

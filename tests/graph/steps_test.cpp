@@ -332,6 +332,53 @@ TEST_P(Steps, WaitingForOnesOwnUpdateIsRefused) {
   EXPECT_EQ(a.list[0], 2);
 }
 
+// A step that has its values waits like one that has not, where it stands behind one.
+TEST_P(Steps, WaitingForWhatStandsBehindOnesOwnUpdateIsRefused) {
+  Appending a, b;
+  make(a);
+  make(b);
+  for (int i = 0; i < 3; ++i) a.graph.launch(stream, a.graph.values());
+  const Step open = a.graph.launch_open(stream);
+  Step last;
+  for (int i = 0; i < 2; ++i) last = b.graph.launch(stream, b.graph.values());
+  expect_error(ErrorCode::kWouldDeadlock, "step 4 of graph 'appending'", [&] { b.graph.wait(last); });
+  // Its slot is that of a step which stands there.
+  expect_error(ErrorCode::kWouldDeadlock, "step 4 of graph 'appending'",
+               [&] { b.graph.launch(stream, b.graph.values()); });
+  EXPECT_EQ(b.graph.counters().launches, 2U) << "nothing was submitted";
+  a.graph.publish(open, a.graph.values());
+  b.graph.wait(last);
+  b.graph.launch(stream, b.graph.values());
+  stream.synchronize();
+  EXPECT_EQ(b.list[0], 3);
+}
+
+// One whose values were refused is owed by who launched it, and once it is published by nobody.
+TEST_P(Steps, AStepThatStandsBehindAnotherMayBeRefused) {
+  Appending a;
+  make(a);
+  std::int32_t x = 0;
+  bool refuses = false;
+  Capture capture(stream, "checked");
+  const auto value = capture.parameter<std::int32_t>("value", 7);
+  const Operation checked =
+      capture.operation("checked", {value}, {OutputSpec::argument(ArgKind::kI32)}, [&](OperationCall& call) {
+        if (refuses) throw std::runtime_error("no");
+        call.set(0, call.input<std::int32_t>(0));
+      });
+  stream.launch(module.kernel("put"), {}, &x, checked.output<std::int32_t>(0));
+  const ExecutableGraph graph = capture.end().instantiate();
+  const Step open = a.graph.launch_open(stream, Publisher::kOtherThread);
+  refuses = true;
+  expect_error(ErrorCode::kInvalidArgument, "no", [&] { graph.launch(stream, graph.values()); });
+  expect_error(ErrorCode::kWouldDeadlock, "step 1 of graph 'checked'", [&] { stream.synchronize(); });
+  refuses = false;
+  graph.publish({1}, graph.values());
+  std::thread([&] { a.graph.publish(open, a.graph.values()); }).join();
+  stream.synchronize();
+  EXPECT_EQ(x, 7);
+}
+
 TEST_P(Steps, AFailingKernelCancelsTheStepsBehindIt) {
   std::int32_t x = 0;
   Capture capture(stream, "failing");

@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "device/retire.h"
+#include "device/stream_impl.h"
+#include "slipway/slipway.h"
 
 namespace slipway::internal {
 namespace {
@@ -89,6 +91,19 @@ TEST(Retired, OneWaitsOnlyForWhatBeganBefore) {
   first.reset();
   ASSERT_EQ(settled.wait_for(std::chrono::seconds(10)), std::future_status::ready);
   EXPECT_TRUE(settled.get().ok());
+}
+
+// A call of a site may name a stream of another device, and reads the site's plan inside that stream to find it out.
+TEST(FastPaths, ThoseOfEveryDeviceAreWaitedFor) {
+  const Device mine = Device::open("cpu:inline");
+  const Device other = Device::open("cpu:inline");
+  const Stream stream = other.create_stream();
+  stream.synchronize();  // whoever submits first owns the right to submit
+  ASSERT_TRUE(stream.impl()->try_enter());
+  auto waited = std::async(std::launch::async, [] { DeviceImpl::await_fast_paths(); });
+  EXPECT_EQ(waited.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  stream.impl()->leave();
+  EXPECT_EQ(waited.wait_for(std::chrono::seconds(10)), std::future_status::ready);
 }
 
 }  // namespace
