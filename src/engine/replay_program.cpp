@@ -120,9 +120,23 @@ void ReplayProgram::end_side(std::uint64_t step, Freed& freed) {
   sides_.complete(step, freed);
 }
 
+// Seldom, so that a launch does not read counts that are with those who walk.
+void ReplayProgram::make_room(std::uint64_t step) {
+  constexpr std::uint64_t kLeast = 64;
+  const std::uint64_t passed = done().completed();
+  const std::uint64_t room = std::max(kLeast, 2 * (step - passed));
+  done_.make_room(room);
+  for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].make_room(room);
+  if (branches_.size() > 1) {
+    sides_.make_room(room);
+    ended_sides_.reserve(room);
+  }
+  room_until_ = passed + room;
+}
+
 void ReplayProgram::abandon(std::uint64_t step, Freed& freed) {
   for (std::uint32_t i = 0; i < layout_.gate_count; ++i) gates_[i].complete(step, freed);
-  sides_.complete(step, freed);
+  if (branches_.size() > 1) sides_.complete(step, freed);
   done_.complete(step, freed);
 }
 

@@ -51,9 +51,15 @@ struct UpdateGroup {
   std::uint32_t patch_count = 0;
 };
 
-// A progress whose steps may be completed in any order.
+// A progress whose steps may be completed in any order. Completing needs no memory, so that giving a step up does not
+// fail: room is made before a step begins.
 class OrderedProgress {
  public:
+  // For as many steps that are completed before their turn.
+  void make_room(std::size_t steps) {
+    const std::lock_guard lock(mutex_);
+    early_.reserve(steps);
+  }
   Progress& progress() noexcept { return progress_; }
   void complete(std::uint64_t step, Freed& freed) {
     const std::lock_guard lock(mutex_);
@@ -151,12 +157,15 @@ class ReplayProgram {
   Progress& sides() noexcept { return sides_.progress(); }
 
   // --- By whoever launches and publishes ---
-  // The next step's number; the cause when steps were cancelled and recover() was not called.
+  // The next step's number; the cause when steps were cancelled and recover() was not called. Throws bad_alloc, and has
+  // begun none then.
   Result<std::uint64_t> begin_step() {
     const std::lock_guard lock(mutex_);
     if (cancelled_) [[unlikely]]
       return cause_;
     const std::uint64_t step = begun_.load(std::memory_order_relaxed) + 1;
+    if (step > room_until_) [[unlikely]]
+      make_room(step);
     begun_.store(step, std::memory_order_release);
     return step;
   }
@@ -196,6 +205,7 @@ class ReplayProgram {
 
  private:
   Status look_up_cancellation(std::uint64_t step) const;
+  void make_room(std::uint64_t step);
   template <std::size_t kBytes>
   static void copy_if_different(std::byte* to, const std::byte* from) noexcept {
     if (std::memcmp(to, from, kBytes) != 0) std::memcpy(to, from, kBytes);
@@ -248,6 +258,7 @@ class ReplayProgram {
   alignas(64) mutable BiasedMutex mutex_;
   std::atomic<std::uint64_t> begun_{0};  // raised under mutex_, with release; who only wants to know reads it without
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ended_sides_;  // of steps that have some, but not all
+  std::uint64_t room_until_ = 0;  // steps for which everything that counts them has room
   bool cancelled_ = false;
   std::uint64_t cancelled_from_ = 0;
   std::uint64_t cancelled_to_ = 0;  // inclusive, once recovered

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "engine/replay_program.h"
+#include "support/counted_new.h"
 #include "unit/engine_fixture.h"
 
 namespace slipway::internal {
@@ -135,6 +136,31 @@ TEST_P(Replays, GatesOpenOnlyOverContiguousSteps) {
   open(first);
   ASSERT_TRUE(passes(third));
   EXPECT_EQ(seen_.values, (std::vector<std::int64_t>{1, 2, 3}));
+}
+
+// Whoever gives a step up has perhaps just been refused memory.
+TEST_P(Replays, GivingStepsUpNeedsNoMemory) {
+  test::AllocationFaults& faults = test::t_allocations;
+  std::uint64_t last = 0;
+  for (int refused = 0; last < 300;) {
+    faults = {.armed = true, .fired = false, .left = 1, .seen = 0};
+    try {
+      last = program_->begin_step().value();
+    } catch (const std::bad_alloc&) {
+      faults.armed = false;
+      EXPECT_EQ(program_->begun(), last) << "none was begun";
+      EXPECT_LT(++refused, 8) << "room is made for many at once";
+      last = program_->begin_step().value();
+    }
+    faults.armed = false;
+  }
+  Freed freed;
+  faults = {.armed = true, .fired = false, .left = 0, .seen = 0};
+  for (std::uint64_t step = last; step > 0; --step) program_->abandon(step, freed);
+  faults.armed = false;
+  EXPECT_EQ(faults.seen, 0U);
+  EXPECT_EQ(program_->done().completed(), last);
+  EXPECT_EQ(program_->gate(0).completed(), last);
 }
 
 TEST_P(Replays, AGateMayOpenBeforeItsStepIsSubmitted) {
