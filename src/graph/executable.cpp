@@ -123,12 +123,21 @@ void ExecutableCore::submit(const std::shared_ptr<StreamImpl>& stream, std::uint
 }
 
 void ExecutableCore::submit_generally(StreamImpl& stream, const ReplayRecord& record) {
+  std::uint64_t sequence = 0;
   try {
-    stream.submit_unsettled([] {}, reinterpret_cast<const std::byte*>(&record), sizeof record, definition_->name,
-                            [](StreamCounters&) {});
+    sequence = stream.submit_unsettled([] {}, reinterpret_cast<const std::byte*>(&record), sizeof record,
+                                       definition_->name, [](StreamCounters&) {});
   } catch (...) {
     abandon(record.step);
     throw;
+  }
+  if (blocking()) remember_sequence(record.step, sequence);
+}
+
+void ExecutableCore::remember_sequence(std::uint64_t step, std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  for (Unsettled& open : unsettled_) {
+    if (open.step == step) open.sequence = sequence;
   }
 }
 
@@ -269,8 +278,8 @@ void ExecutableCore::open(const OpenStep& step, StreamImpl* owed_on, std::uint64
   open_.push_back(step);
   try {
     if (owed_on && blocking()) {
-      std::erase_if(unsettled_, [&](const auto& earlier) { return passed(earlier.first); });
-      unsettled_.emplace_back(step.step, owed_on->weak_from_this());
+      std::erase_if(unsettled_, [&](const Unsettled& earlier) { return passed(earlier.step); });
+      unsettled_.push_back({step.step, owed_on->weak_from_this(), 0});
     }
     if (owed_on) definition_->device->owed().add(owed(*owed_on, step.step, thread));
   } catch (...) {

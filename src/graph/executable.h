@@ -134,9 +134,15 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   // the publisher of an older step may need.
   void submit(const std::shared_ptr<StreamImpl>& stream, std::uint64_t step);
   void submit_generally(StreamImpl& stream, const ReplayRecord& record);
+  void remember_sequence(std::uint64_t step, std::uint64_t sequence);
   // In blocking mode, of a step that was launched open and is published: waits for it, and tells of its failure.
   void settle_published(std::uint64_t step, bool held_up);
-  std::shared_ptr<StreamImpl> take_unsettled(std::uint64_t step);  // null: it has none any more
+  struct Unsettled {
+    std::uint64_t step = 0;
+    std::weak_ptr<StreamImpl> stream{};
+    std::uint64_t sequence = 0;  // there; 0 while it is being submitted
+  };
+  Unsettled take_unsettled(std::uint64_t step);  // without a stream: it has none any more
   // In blocking mode waits for a step that was submitted, and tells of its failure, also where another was told first.
   void settle(StreamImpl& stream, std::uint64_t step);
   void submit_side(std::size_t index, std::uint64_t step);
@@ -247,7 +253,7 @@ class ExecutableCore : public std::enable_shared_from_this<ExecutableCore> {
   BiasedMutex mutex_;                               // guards open steps; the helper takes it only when one is late
   std::vector<std::byte> first_values_;             // that values() begins with
   std::vector<OpenStep> open_;
-  std::vector<std::pair<std::uint64_t, std::weak_ptr<StreamImpl>>> unsettled_;  // in blocking mode, of open steps
+  std::vector<Unsettled> unsettled_;  // in blocking mode, of open steps
   std::vector<std::weak_ptr<StreamImpl>> streams_;
   bool helper_started_ = false;
   // The oldest of open_, 0 where it is empty: what the helper looks at without the mutex. Who opens the first one

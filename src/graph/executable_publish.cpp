@@ -208,7 +208,7 @@ void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& v
     put_back(taken);
     // In-line the step has run, and its failure is told here.
     if (over(step)) {
-      if (const auto stream = take_unsettled(step)) (void)stream->take_failure();
+      if (const auto stream = take_unsettled(step).stream.lock()) (void)stream->take_failure();
     }
     throw;
   }
@@ -221,28 +221,35 @@ void ExecutableCore::publish(std::uint64_t step, const std::vector<std::byte>& v
   if (blocking()) settle_published(step, held_up);
 }
 
-std::shared_ptr<StreamImpl> ExecutableCore::take_unsettled(std::uint64_t step) {
-  std::shared_ptr<StreamImpl> stream;
+ExecutableCore::Unsettled ExecutableCore::take_unsettled(std::uint64_t step) {
+  Unsettled taken;
   const std::lock_guard lock(mutex_);
-  std::erase_if(unsettled_, [&](const auto& open) {
-    if (open.first == step) stream = open.second.lock();
-    return open.first == step;
+  std::erase_if(unsettled_, [&](const Unsettled& open) {
+    if (open.step == step) taken = open;
+    return open.step == step;
   });
-  return stream;
+  return taken;
 }
 
 // Not where it would wait for values that are still to come: its failure is then told by the next call that waits.
 void ExecutableCore::settle_published(std::uint64_t step, bool held_up) {
-  const std::shared_ptr<StreamImpl> stream = take_unsettled(step);
+  const Unsettled unsettled = take_unsettled(step);
   if (held_up) return;
   DeviceImpl& device = *definition_->device;
+  const std::shared_ptr<StreamImpl> stream = unsettled.stream.lock();
   {
     const BlockingScope scope(device.rules());
-    if (!program_->done().wait(step, device.rules().spin_ns, device.deadline(-1))) {
+    const std::int64_t deadline = device.deadline(-1);
+    if (!program_->done().wait(step, device.rules().spin_ns, deadline)) {
       throw Error(ErrorCode::kTimeout, "step " + std::to_string(step) + " of graph '" + definition_->name +
                                            "' was published and had not passed within the wait limit; " +
                                            what_holds(step));
     }
+    // A step has passed a moment before its stream has passed it. (In a simulation no other thread runs meanwhile.)
+    const auto pending = [&] {
+      return stream->driver_stream().completed() < unsettled.sequence && now_ns() < deadline;
+    };
+    for (SpinTurn turn; stream && !t_simulated && pending();) turn();
   }
   const Status failure = program_->cancellation_of(step);  // its own, not that of work behind it
   if (!failure.ok() && stream) (void)stream->take_failure();
