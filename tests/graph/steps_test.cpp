@@ -1,3 +1,4 @@
+#include <future>
 #include <random>
 
 #include "graph_fixture.h"
@@ -368,14 +369,23 @@ TEST_P(Steps, AStepThatStandsBehindAnotherMayBeRefused) {
       });
   stream.launch(module.kernel("put"), {}, &x, checked.output<std::int32_t>(0));
   const ExecutableGraph graph = capture.end().instantiate();
-  const Step open = a.graph.launch_open(stream, Publisher::kOtherThread);
+  std::promise<void> launched, published;
+  std::thread other([&] {
+    const Step open = a.graph.launch_open(stream);
+    launched.set_value();
+    published.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    a.graph.publish(open, a.graph.values());
+  });
+  launched.get_future().wait();
   refuses = true;
   expect_error(ErrorCode::kInvalidArgument, "no", [&] { graph.launch(stream, graph.values()); });
   expect_error(ErrorCode::kWouldDeadlock, "step 1 of graph 'checked'", [&] { stream.synchronize(); });
   refuses = false;
   graph.publish({1}, graph.values());
-  std::thread([&] { a.graph.publish(open, a.graph.values()); }).join();
-  stream.synchronize();
+  published.set_value();
+  EXPECT_NO_THROW(stream.synchronize()) << "it waits for the other thread, which is not refused";
+  other.join();
   EXPECT_EQ(x, 7);
 }
 
