@@ -49,6 +49,12 @@ class OwedUpdates {
   void add_published(Owed owed) {
     const std::lock_guard lock(mutex_);
     std::erase_if(owed_, [](const Owed& o) { return o.published && o.over(); });
+    // One of them is enough, however many follow on the same stream before another step is open.
+    bool known = false;
+    for (auto o = owed_.rbegin(); o != owed_.rend() && o->published && !known; ++o)
+      known = o->graph == owed.graph && o->stream == owed.stream;
+    count_.store(owed_.size(), std::memory_order_release);
+    if (known) return;
     owed.published = true;
     owed_.push_back(owed);
     const Owed* front = find([&](const Owed& o) { return &o == &owed_.back(); }, [](const Owed&) { return true; });
@@ -84,13 +90,13 @@ class OwedUpdates {
     }
     return {};
   }
-  // The same for one step of a graph and those before it.
-  Status check_step(const void* graph, std::uint64_t step, const char* what) {
+  // The same for one step of a graph and those before it. `own`: only where the update is that graph's, too.
+  Status check_step(const void* graph, std::uint64_t step, const char* what, bool own = false) {
     if (!any()) return {};
     const std::uint64_t me = thread_id();
     const std::lock_guard lock(mutex_);
     if (const Owed* owed = find([&](const Owed& o) { return o.graph == graph && o.step <= step; },
-                                [&](const Owed& o) { return o.thread == me; })) {
+                                [&](const Owed& o) { return o.thread == me && (!own || o.graph == graph); })) {
       return {ErrorCode::kWouldDeadlock, std::string(what) + " would wait for " + owed->what() +
                                              ", whose values this very thread owes; publish them first"};
     }

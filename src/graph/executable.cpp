@@ -88,8 +88,10 @@ std::uint64_t ExecutableCore::begin(const std::shared_ptr<StreamImpl>& stream, b
   if (has_values && blocking()) {
     stream->check_settling();
     owed.check_step(this, next, "launching another step in blocking mode").throw_if_error();
-  } else if (next > options_.depth && owed.any()) {
-    owed.check_step(this, next - options_.depth, "launching another step").throw_if_error();
+  } else if (next > options_.depth && definition_->takes_values() && owed.any()) {
+    // Values need their slot. One that is opened now may get it by the time it is published, if another graph is in
+    // front.
+    owed.check_step(this, next - options_.depth, "launching another step", !has_values).throw_if_error();
   }
   if (!is_same(last_stream_, stream)) remember(stream);  // before there is a step, which would have to pass
   auto begun = program_->begin_step();
